@@ -10,7 +10,7 @@ from draw_values import draw_value, draw_values
 from number_formats import FLOATS, INTEGERS, TYPES, ZERO
 from program_tree import Buffer, Expr, Program, Stmt, const, op
 
-ROW = 3
+ROW = 4
 _BLOCKS = ((1, 1, 1), (2, 1, 1), (3, 1, 1), (4, 1, 1), (2, 2, 1), (1, 2, 2), (2, 1, 3))
 _GRIDS = ((1, 1, 1), (2, 1, 1), (2, 2, 1), (1, 1, 2))
 

@@ -80,7 +80,7 @@ class Statements:
             if variables:
                 return [self.assignment(rng.choice(variables), nesting)]
         if kind < 0.6:
-            return [self.store(nesting)]
+            return [self.store(nesting)] if self.rules.alone or rng.random() < 0.6 else self.neighbors(nesting)
         if kind < 0.65:
             return [self.atomic(nesting)]
         if kind < 0.69 and self.rules.asserts:
@@ -123,6 +123,23 @@ class Statements:
         name = self.rng.choice([*program.own] if own else self.rules.writable)
         value = self.exprs.value(program.type_of(name), nesting)
         return Stmt("store", name, (self.place(name, nesting), value))
+
+    def neighbors(self, nesting: int) -> Body:
+        """Stores to all of the thread's elements of an array, and loads of as many of an input."""
+        rng, program = self.rng, self.scope.program
+        name = rng.choice(self.rules.writable)
+        type_ = program.type_of(name)
+        flat = [each for each, buffer in program.buffers.items() if buffer.role == "in" and not buffer.shape]
+        source = rng.choice(flat) if flat else ""
+        places = [op(program.index, "add", local(program.index, "row"), const(program.index, k)) for k in range(4)]
+        stores: Body = []
+        for place in rng.sample(places[: self.rules.row], self.rules.row):
+            value = self.exprs.value(type_, nesting)
+            if source and rng.random() < 0.8:
+                loaded = Expr("load", program.type_of(source), source, (place,))
+                value = loaded if loaded.type == type_ else cast(type_, loaded)
+            stores.append(Stmt("store", name, (place, value)))
+        return stores
 
     def place(self, name: str, nesting: int) -> Expr:
         """Where a thread may store."""

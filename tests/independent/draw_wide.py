@@ -12,13 +12,14 @@ from draw_expr import Expressions, Scope
 from draw_general import add_scalars
 from draw_stmt import Rules, Statements
 from draw_values import draw_values
-from number_formats import TYPES, ZERO
+from number_formats import BITS, TYPES, ZERO
 from program_tree import Body, Buffer, Expr, Program, Stmt, cast, const, local, op
 
 _BLOCKS = (1, 2, 3, 8, 32, 33)
-# A block that replaces so many has so many elements a thread.
-_GROUP = 4
+# A block that replaces so many has so many elements a thread, of types of one and two bytes the larger numbers.
+_GROUPS = (4, 8, 16)
 _MOST_THREADS = 300
+_NARROW = tuple(type_ for type_ in TYPES if BITS[type_] < 32)
 _COMPARED = ("less", "less_equal", "greater", "greater_equal", "not_equal")
 
 
@@ -31,9 +32,9 @@ class _OfElements(Expressions):
     def any_place(self, name: str, depth: int) -> Expr:
         own = local(self.index, "row")
         chance = self.rng.random()
-        if chance < 0.7 or self.scope.program.buffers[name].role != "in":
+        if chance < 0.9 or self.scope.program.buffers[name].role != "in":
             return own
-        if chance < 0.9:
+        if chance < 0.97:
             return op(self.index, self.rng.choice(("add", "subtract")), own, const(self.index, self.rng.randrange(4)))
         return self.any_index(depth)
 
@@ -62,19 +63,20 @@ class _Elementwise(Statements):
 
 def draw_wide(rng: random.Random) -> Program:
     block = rng.choice(_BLOCKS)
-    group = block * _GROUP
+    group = block * rng.choice(_GROUPS)
     count = min(_MOST_THREADS, max(0, rng.randint(0, 3) * group + rng.randint(-block - 1, block + 1)))
     program = Program(index=rng.choice(("u32",) * 4 + ("i32",) * 3 + ("u64", "i64")))
     program.block, program.grid = (block, 1, 1), (-(-count // block), 1, 1)
     index = program.index
-    scope = Scope(rng, program, types=TYPES)
+    drawn_from = _NARROW if rng.random() < 0.4 else TYPES
+    scope = Scope(rng, program, types=drawn_from)
     for number in range(rng.randint(1, 3)):
-        type_ = rng.choice(TYPES)
+        type_ = rng.choice(drawn_from)
         program.buffers[f"x{number}"] = Buffer(type_, "in", draw_values(rng, type_, _length(rng, count)))
         scope.readable.append(f"x{number}")
     writable = [f"o{number}" for number in range(rng.randint(1, 3))]
     for name in writable:
-        type_, length = rng.choice(TYPES), _length(rng, count)
+        type_, length = rng.choice(drawn_from), _length(rng, count)
         if rng.random() < 0.5:
             program.buffers[name] = Buffer(type_, "inout", draw_values(rng, type_, length))
             scope.readable.append(name)

@@ -79,9 +79,11 @@ def _elements(kernel: vc.Kernel) -> dict[str, Any]:
     """How many elements a thread takes in large launches, from how many threads on, and why not several."""
     several = kernel.lowered.several
     if several is not None:
-        return {"of_a_thread": several.elements, "from_threads": several.threads, "why_one": ""}
+        why = "" if several.aligned else elements.why_apart(prepared(kernel.program))
+        neighbors = {"neighbors": dict(several.aligned), "why_apart": why}
+        return {"of_a_thread": several.elements, "from_threads": several.threads, "why_one": "", **neighbors}
     why = elements.why_one(prepared(kernel.program)) or "failures name what the program says"
-    return {"of_a_thread": 1, "from_threads": 0, "why_one": why}
+    return {"of_a_thread": 1, "from_threads": 0, "why_one": why, "neighbors": {}, "why_apart": ""}
 
 
 def _loops(kernel: vc.Kernel) -> list[dict[str, Any]]:
@@ -114,9 +116,11 @@ def _cleared_line(names: Sequence[str]) -> str:
 def _elements_line(found: Mapping[str, Any]) -> str:
     if found["why_one"]:
         return f"1 element a thread: {found['why_one']}"
+    near = found["neighbors"]
+    where = f"; neighbors, {_begins(near)}" if near else f"; a block apart, as {found['why_apart']}"
     return (
         f"1 element a thread; {found['of_a_thread']} in launches of {found['from_threads']:,} threads and more "
-        "without grid="
+        f"without grid={where}"
     )
 
 
@@ -130,8 +134,12 @@ def _loop_line(loop: Mapping[str, Any]) -> str:
 def _vectors_line(aligned: Mapping[str, int]) -> str:
     if not aligned:
         return "none: no thread is seen to access neighbors of a buffer, from a multiple of their number on"
+    return f"{_begins(aligned)}; otherwise each element for itself"
+
+
+def _begins(aligned: Mapping[str, int]) -> str:
     where = ", ".join(f"{name} at a multiple of {size} bytes" for name, size in aligned.items())
-    return f"if the memory begins there: {where}; otherwise each element for itself"
+    return f"if memory begins there: {where}"
 
 
 def _rewrites(program: vc.Program, values: Mapping[str, Any], target: str) -> list[dict[str, Any]]:

@@ -16,17 +16,23 @@ from vyre_cuda.records import dataclass
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.emit import verify
+    from vyre_cuda.codegen.vectors import forms
 else:
-    verify = later("vyre_cuda.codegen.emit.verify")
+    forms, verify = later("vyre_cuda.codegen.vectors.forms"), later("vyre_cuda.codegen.emit.verify")
 
 
 @dataclass(frozen=True, slots=True)
 class Wide:
-    """A program with `elements` elements a thread, which launches of `threads` threads and more are to use."""
+    """A program with `elements` elements a thread, which launches of `threads` threads and more are to use.
+
+    `neighbors` is the same with other elements for each thread, those beside each other, to be used where the buffers
+    begin where vectors of them can; None if there is no such program.
+    """
 
     program: Program
     elements: int
     threads: int
+    neighbors: Program | None = None
 
 
 class Entry:
@@ -37,17 +43,26 @@ class Entry:
     ) -> None:
         self._program = wide.program
         self._debug = debug
-        self._lowering = Lowering(
-            wide.program, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp
-        )
-        self._lowering.run()
+
+        def lowered(program: Program) -> Lowering:
+            made = Lowering(program, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp)
+            made.run()
+            return made
+
+        self._lowering = lowered(wide.program)
+        aligned: dict[str, int] = {}
+        if wide.neighbors is not None:
+            near, apart = lowered(wide.neighbors), self._lowering.builder.function
+            aligned = forms.with_vectors(near.builder, near.memory, near.memory.linear, otherwise=apart)
+            if aligned:
+                self._lowering = near
         self._function = self._lowering.builder.function
         if debug:
             verify.verify(self._function, target)
         self._live = liveness(self._function)
         coalesce(self._function, self._live[0])
         self.used = used_parameters(self._function, self._live[0])
-        self.facts = Several(f"{entry_name(wide.program)}_several", wide.elements, wide.threads)
+        self.facts = Several(f"{entry_name(wide.program)}_several", wide.elements, wide.threads, tuple(aligned.items()))
 
     def text(self, target: Target, parameters: tuple[KernelParameter, ...]) -> str:
         """The entry, without the marks of statements, whose numbers are those of the kernel's program."""

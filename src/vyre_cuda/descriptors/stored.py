@@ -29,7 +29,7 @@ from vyre_cuda.ir.core.types import BY_NAME
 _PARAMETER_KINDS: tuple[ParameterKind, ...] = get_args(ParameterKind)
 # Not "race", which needs the text of the run.
 _SITE_KINDS: tuple[SiteKind, ...] = ("assert", "bounds")
-_KINDS = ("kernel", "parameter", "access", "several", "covered", "aligned", "site")
+_KINDS = ("kernel", "parameter", "access", "several", "near", "covered", "aligned", "site")
 _FLAGS = {"0": False, "1": True}
 
 T = TypeVar("T")
@@ -47,6 +47,7 @@ def encode(lowered: Lowered) -> bytes:
         facts.append(("access", name, int(a.loads), int(a.stores), int(a.atomics), int(a.streaming), a.sectors))
     if lowered.several is not None:
         facts.append(("several", lowered.several.entry, lowered.several.elements, lowered.several.threads))
+        facts += (("near", name, size) for name, size in lowered.several.aligned)
     facts += (("covered", name, int(c.loops), *c.elements) for name, c in lowered.covered.items())
     facts += (("aligned", name, size) for name, size in lowered.aligned)
     for site in lowered.sites:
@@ -77,8 +78,9 @@ def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lower
     declared = [p.name for p in parameters if p.kind in ("buffer", "scalar")]
     sized = {p.name for p in parameters if p.kind == "size"}
     extents = {p.name for p in parameters if p.kind == "extent"}
-    aligned = tuple([(name, _number(size)) for name, size in facts["aligned"]])
-    fits = sized.union(covered, dict(aligned)) <= set(buffers) and extents <= set(extent_names(program.parameters))
+    aligned, near = _aligned(facts["aligned"]), _aligned(facts["near"])
+    named = sized.union(covered, dict(aligned), dict(near))
+    fits = named <= set(buffers) and extents <= set(extent_names(program.parameters))
     if declared != [p.name for p in program.parameters] or not fits:
         raise ValueError("the parameters are not those of the program")
     return Lowered(
@@ -93,16 +95,20 @@ def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lower
         sites=_sites(facts["site"], program),
         cooperative=_FLAGS[cooperative],
         prints=_FLAGS[prints],
-        several=_several(facts["several"]),
+        several=_several(facts["several"], near),
         aligned=aligned,
     )
 
 
-def _several(rows: list[Words]) -> Several | None:
+def _several(rows: list[Words], near: tuple[tuple[str, int], ...]) -> Several | None:
     if not rows:
         return None
     ((entry, elements, threads),) = rows
-    return Several(entry, _number(elements), _number(threads))
+    return Several(entry, _number(elements), _number(threads), near)
+
+
+def _aligned(rows: list[Words]) -> tuple[tuple[str, int], ...]:
+    return tuple([(name, _number(size)) for name, size in rows])
 
 
 def _access(row: Words) -> Access:

@@ -1,9 +1,11 @@
 """Several elements a thread: a program whose threads each work on one element of arrays becomes one whose threads work
 on several, so that each has several loads in flight.
 
-The threads of a block take neighbors in turn: element k of a thread is `block * n + thread + k * block's threads`. What
-the program does for its elements is independent, so statements of all of a thread's elements run side by side, loads
-first. Where one of them lies behind an array's end, the elements run one after the other.
+Element k of a thread is `block * n + thread + k * block's threads`: the threads of a block take neighbors in turn. Or
+it is `(block * block's threads + thread) * n + k`: a thread has neighbors, which the lowering loads and stores at once
+where the buffers begin at a multiple of so many; for types of one and two bytes, of which a thread otherwise has too
+few in flight. What the program does for its elements is independent, so statements of all of a thread's elements run
+side by side, loads first. Where one of them lies behind an array's end, the elements run one after the other.
 
 Only for launches whose grid follows from the program's work, of at most 2^30 threads: so no index overflows.
 """
@@ -12,48 +14,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vyre_cuda.errors import Error
-from vyre_cuda.ir.call.geometry import primary_buffer
 from vyre_cuda.ir.core.nodes import (
     Apply,
-    Assert,
     Assign,
-    Atomic,
-    Barrier,
     Const,
     Expr,
     For,
-    GridBarrier,
     Id,
     If,
     Let,
     Load,
     Local,
     Position,
-    Print,
-    Return,
     Scalar,
     Size,
     Stmt,
     Store,
-    Table,
     Var,
-    Warp,
-    While,
 )
-from vyre_cuda.ir.core.ops import FUNCTIONS
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_
-from vyre_cuda.ir.core.walk import (
-    Body,
-    bodies,
-    buffers_written,
-    children,
-    declared_name,
-    expressions,
-    operands,
-    statements,
-)
+from vyre_cuda.ir.core.walk import Body, bodies, children, declared_name, expressions, operands, statements
+from vyre_cuda.passes.eligible import Refused, accessed, check, cost_of, is_own, own_names, work_of
 from vyre_cuda.passes.rebuild import NESTING, Names, with_bodies, with_children, with_operands
 from vyre_cuda.passes.returns import without_returns
 from vyre_cuda.records import replace
@@ -61,30 +43,15 @@ from vyre_cuda.records import replace
 # On an H200 four elements a thread are faster from 2^18 threads on, and within 3 % below.
 ELEMENTS = 4
 FROM_THREADS = 1 << 18
-# Above that arithmetic takes the time, not memory, and four times the text more of the compiler's.
-_MOST_COST = 64
-_COST_OF_FUNCTION = 16
+# Elements of a thread that has neighbors, by the bytes of the largest type: vectors of 16 bytes.
+NEIGHBORS = {1: 16, 2: 8, 4: 4, 8: 4}
+# Types of so many bytes are loaded as neighbors.
+_NARROW = 2
+# What a thread's elements may cost together: above that arithmetic takes the time, not memory, and the text is long.
+_MOST_COST = 256
 
 _Env = Mapping[str, Expr]
-# What a statement is called where the program is refused for it.
-_CALLED = {
-    For: "a loop",
-    While: "a loop",
-    Return: "a return inside a branch",
-    Assert: "an assertion",
-    Atomic: "an atomic",
-    Barrier: "a barrier",
-    GridBarrier: "a barrier of the grid",
-    Warp: "a warp operation",
-    Print: "a print",
-}
 _COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
-
-
-class Refused(Error):
-    """The program keeps one element a thread; the message says why."""
-
-    code = "elements"
 
 
 def why_one(program: Program) -> str:
@@ -96,103 +63,46 @@ def why_one(program: Program) -> str:
     return ""
 
 
-def several(program: Program, count: int = ELEMENTS) -> Program:
-    """The program with `count` elements a thread. Raises Refused."""
+def why_apart(program: Program) -> str:
+    """Why a thread of a program that can have several elements does not have neighbors; "" if it has."""
     body = without_returns(program.body)
-    own = _own_names(body)
-    _check(program, body, own)
-    return _Elements(program, own, count, _work(program)).program(body)
+    found = list(accessed(body))
+    if all(type_.itemsize > _NARROW for type_, _ in found):
+        return "no type has fewer than four bytes"
+    own = own_names(body)
+    if not all(is_own(index, own) for _, index in found):
+        return "it accesses other elements than its own"
+    return ""
 
 
-# ---- which programs --------------------------------------------------------------------------------------------------
+def count_of(program: Program) -> int:
+    """How many elements a thread of a program has that can have several: more, of neighbors of one and two bytes."""
+    if why_apart(program):
+        return ELEMENTS
+    body = without_returns(program.body)
+    count = NEIGHBORS[max(type_.itemsize for type_, _ in accessed(body))]
+    while count > ELEMENTS and count * cost_of(body) > _MOST_COST:
+        count //= 2
+    return count
 
 
-def _check(program: Program, body: Body, own: set[str]) -> None:
-    if program.shared:
-        raise Refused("it has shared arrays")
-    if program.arrays:
-        tables = all(isinstance(array, Table) for array in program.arrays)
-        raise Refused("it has tables" if tables else "its threads have arrays of their own")
-    if program.block[1:] != (1, 1):
-        raise Refused("its blocks have more than one axis")
-    for statement in statements(body):
-        if not isinstance(statement, (Let, Var, Assign, Store, If)):
-            raise Refused(f"it has {_CALLED.get(type(statement), type(statement).__name__)}")
-        for expr in expressions(operands(statement)):
-            if isinstance(expr, Id) and (expr.kind, expr.axis) != ("global_id", 0):
-                raise Refused(f"it uses {expr.kind}")
-    cost = sum(map(_cost, expressions(expr for statement in statements(body) for expr in operands(statement))))
-    if cost > _MOST_COST:
-        raise Refused("it computes so much for an element that memory is not what takes its time")
-    if all(expr.type.bits == 64 for expr in _accesses(body)):
-        raise Refused("it reads and writes eight bytes at a time, which is enough to keep memory busy")
-    for name in buffers_written(body):
-        if any(not _is_own(index, own) for index in _places(body, name)):
-            raise Refused(f"it reads {name}, which it also writes, at other places than its own element")
-
-
-def _accesses(body: Body) -> Iterator[Expr]:
-    """What is loaded, and what is stored."""
-    for statement in statements(body):
-        yield from (expr for expr in expressions(operands(statement)) if isinstance(expr, Load))
-        if isinstance(statement, Store):
-            yield statement.value
-
-
-def _cost(expr: Expr) -> int:
-    return _COST_OF_FUNCTION if isinstance(expr, Apply) and expr.op in FUNCTIONS else 1
-
-
-def _work(program: Program) -> Expr:
-    """How many threads a launch is to have at least, as the host computes it."""
-    if program.work is None:
-        primary = primary_buffer(program)
-        if primary is None:
-            raise Refused("its work is not known")
-        return Size(program.index, primary.name)
-    if len(program.work) > 1:
-        raise Refused("its work has more than one axis")
-    (work,) = program.work
-    if work.type is not program.index:
-        raise Refused(f"its work is of type {work.type}, not of its index type")
-    return work
-
-
-def _places(body: Body, buffer: str) -> Iterator[Expr]:
-    """The indices at which a buffer is accessed, if some access is a load."""
-    found: list[Expr] = []
-    loads = False
-    for statement in statements(body):
-        if isinstance(statement, Store) and statement.buffer == buffer:
-            found.append(statement.index)
-        for expr in expressions(operands(statement)):
-            if isinstance(expr, Load) and expr.buffer == buffer:
-                loads = True
-                found.append(expr.index)
-    return iter(found if loads else ())
-
-
-def _own_names(body: Body) -> set[str]:
-    """The lets that are the thread's number."""
-    found: set[str] = set()
-    for statement in statements(body):
-        if isinstance(statement, Let) and _is_own(statement.value, found):
-            found.add(statement.name)
-    return found
-
-
-def _is_own(expr: Expr, own: set[str]) -> bool:
-    return isinstance(expr, Id) if not isinstance(expr, Local) else expr.name in own
+def several(program: Program, count: int = ELEMENTS, *, neighbors: bool = False) -> Program:
+    """The program with `count` elements a thread, a block apart or neighbors. Raises Refused."""
+    body = without_returns(program.body)
+    own = own_names(body)
+    check(program, body, own, _MOST_COST // ELEMENTS)
+    return _Elements(program, own, count, work_of(program), neighbors=neighbors).program(body)
 
 
 # ---- the program with several ---------------------------------------------------------------------------------------
 
 
 class _Elements:
-    def __init__(self, program: Program, own: set[str], count: int, work: Expr) -> None:
+    def __init__(self, program: Program, own: set[str], count: int, work: Expr, *, neighbors: bool) -> None:
         self._given = program
         self._own = own
         self._count = count
+        self._neighbors = neighbors
         self._work = work
         self._names = Names(program)
         self._guards: set[Expr] = set()
@@ -201,25 +111,37 @@ class _Elements:
         given, index = self._given, self._given.index
         block = given.block[0]
         group, first = (Local(index, self._names.fresh(stem)) for stem in ("group", "first"))
-        places = [_sum(index, first, Const(index, k * block)) for k in range(self._count)]
+        own: Expr = Id(index, "thread_id", 0)
+        if self._neighbors:
+            own = _product(index, own, self._count)
+        step = 1 if self._neighbors else block
+        places = [_sum(index, first, Const(index, k * step)) for k in range(self._count)]
         self._find_guards(body)
         last = self._is_launched(_sum(index, group, Const(index, block * (self._count - 1))))
         inside = _all([last, *self._inside(body, places)])
         turn = Local(index, self._names.fresh("element"))
-        behind = _product(index, turn, block)
+        behind = _product(index, turn, step)
         one = If(
-            self._is_launched(_sum(index, group, behind)),
+            self._is_launched(_sum(index, group, self._begin_of_block(own, behind))),
             self._one_after_the_other(body, _sum(index, first, behind)),
         )
-        zero, step = Const(index, 0), Const(index, 1)
-        slow = For(turn.name, zero, Const(index, self._count), step, (one,))
+        zero, one_more = Const(index, 0), Const(index, 1)
+        slow = For(turn.name, zero, Const(index, self._count), one_more, (one,))
         side_by_side = self._side_by_side(body, [{"": place} for place in places])
         rebuilt = (
             Let(group.name, _product(index, Id(index, "block_id", 0), block * self._count)),
-            Let(first.name, _sum(index, group, Id(index, "thread_id", 0))),
+            Let(first.name, _sum(index, group, own)),
             If(inside, tuple(side_by_side), (slow,)),
         )
         return replace(given, body=rebuilt)
+
+    def _begin_of_block(self, own: Expr, behind: Expr) -> Expr:
+        """Where in the group the block begins that has the element, with one element a thread."""
+        if not self._neighbors:
+            return behind
+        index = self._given.index
+        at = _sum(index, own, behind)
+        return Apply(index, "subtract", (at, Apply(index, "remainder", (at, Const(index, self._given.block[0])))))
 
     def _is_launched(self, begin: Expr) -> Expr:
         """Whether one element a thread would take the block that begins there."""
@@ -243,14 +165,14 @@ class _Elements:
         if not isinstance(expr, Apply) or expr.op not in _COMPARISONS:
             return False
         a, b = expr.operands
-        return (_is_own(a, self._own) and self._is_uniform(b)) or (_is_own(b, self._own) and self._is_uniform(a))
+        return (is_own(a, self._own) and self._is_uniform(b)) or (is_own(b, self._own) and self._is_uniform(a))
 
     def _is_uniform(self, expr: Expr) -> bool:
         return all(isinstance(part, (Const, Scalar, Size, Apply)) for part in expressions((expr,)))
 
     def _inside(self, body: Body, places: list[Expr]) -> list[Expr]:
         """Whether the elements meet all guards, and lie within the arrays that are indexed by them: with the sizes for
-        each place, as the lowering then sees that none needs a guard.
+        each place, as the lowering then sees that none needs a guard; of neighbors it is enough to compare the last.
 
         A guard that holds for the first and the last holds in between.
         """
@@ -259,11 +181,12 @@ class _Elements:
             expr.buffer
             for statement in statements(body)
             for expr in (*expressions(operands(statement)), *([statement] if isinstance(statement, Store) else []))
-            if isinstance(expr, (Load, Store)) and _is_own(expr.index, self._own)
+            if isinstance(expr, (Load, Store)) and is_own(expr.index, self._own)
         }
         buffers = [p.name for p in self._given.parameters if p.name in sizes and p.ndim == 1]
         sizes_of = [Size(index, name) for name in buffers]
-        conditions: list[Expr] = [Apply(bool_, "less", (place, size)) for size in sizes_of for place in places]
+        compared = places[-1:] if self._neighbors else places
+        conditions: list[Expr] = [Apply(bool_, "less", (place, size)) for size in sizes_of for place in compared]
         guards = sorted(self._guards, key=repr)
         conditions += [self._at(guard, {"": place}) for guard in guards for place in (places[0], places[-1])]
         return list(dict.fromkeys(conditions))
@@ -318,7 +241,7 @@ class _Elements:
         return Store(store.buffer, index, self._kept(store.value, env, out), store.source)
 
     def _kept(self, expr: Expr, env: dict[str, Expr], out: list[Stmt]) -> Expr:
-        if _is_own(expr, self._own):
+        if is_own(expr, self._own):
             return env[""]
         name = self._names.fresh("value")
         out.append(Let(name, self._at(expr, env), expr.source))
@@ -352,7 +275,7 @@ class _Elements:
 
     def _at(self, expr: Expr, env: _Env) -> Expr:
         """The expression for the element."""
-        if _is_own(expr, self._own):
+        if is_own(expr, self._own):
             return env[""]
         if isinstance(expr, Local):
             return env[expr.name]

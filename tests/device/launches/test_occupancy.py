@@ -338,6 +338,41 @@ def test_explain_says_which_outputs_are_cleared_first(
     assert ("zeroed=False" in capsys.readouterr().out) == bool(cleared)
 
 
+@pytest.mark.parametrize(
+    ("type_", "factor", "vectors", "of_a_thread", "neighbors", "said"),
+    (
+        ("f32", 1, {}, 4, {}, "a block apart, as no type has fewer than four bytes"),
+        ("u8", 1, {}, 16, {"x": 16, "o": 16}, "neighbors, if memory begins there: x at a multiple of 16 bytes, o at"),
+        ("u16", 2, {"x": 4, "o": 4}, 4, {}, "a block apart, as it accesses other elements than its own"),
+    ),
+)
+def test_explain_says_when_neighbors_are_accessed_at_once(
+    type_: str,
+    factor: int,
+    vectors: dict[str, int],
+    of_a_thread: int,
+    neighbors: dict[str, int],
+    said: str,
+    on: tuple[str, str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "k.vir"
+    places = ["i", "add(i, u32:1)"][:factor]
+    stores = [f"store o[{place}], load(x[{place}])" for place in places]
+    let = f"let i = {'global_id.x' if factor == 1 else f'multiply(global_id.x, u32:{factor})'}"
+    path.write_text("\n".join([f"program k\nblock 32\nin x: {type_}\nout o: {type_}[size(x)]\n", let, *stores, ""]))
+
+    found = explained(capsys, 0, str(path), *on)
+    elements = found["elements"]
+
+    assert found["vectors"] == vectors
+    assert isinstance(elements, dict)
+    assert (elements["of_a_thread"], elements["neighbors"]) == (of_a_thread, neighbors)
+    assert main(["explain", str(path), *on]) == 0
+    assert said in capsys.readouterr().out
+
+
 def test_explain_of_known_values_says_which(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--specialize", "a=2.5", "--specialize", "x.size=64"]
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 import vyre_cuda as vc
 from vyre_cuda.ir.core.ops import OPS
-from vyre_cuda.passes import elements
+from vyre_cuda.passes import elements, eligible
 from vyre_cuda.passes.pipeline import prepared
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.edges import EDGES, from_bits
@@ -22,18 +22,14 @@ from vyre_cuda.testing.strategies import programs_using
 
 BLOCK = 32
 GROUP = BLOCK * elements.ELEMENTS
-SIZES = (
-    0,
-    1,
-    BLOCK,
-    GROUP - 1,
-    GROUP,
-    GROUP + 1,
-    GROUP + BLOCK,
-    2 * GROUP - BLOCK,
-    2 * GROUP - BLOCK + 1,
-    5 * GROUP + 7,
-)
+
+
+def sizes_of(group: int) -> tuple[int, ...]:
+    around = (group - 1, group, group + 1, group + BLOCK, 2 * group - BLOCK, 2 * group - BLOCK + 1)
+    return (0, 1, BLOCK, *around, 5 * group + 7)
+
+
+SIZES = sizes_of(GROUP)
 TYPES = (vc.bool_, vc.u8, vc.i8, vc.u16, vc.i16, vc.u32, vc.i32, vc.f16, vc.bf16, vc.f32)
 
 
@@ -64,12 +60,12 @@ def saxpy(type_: vc.Type, index: vc.Type = vc.u32, block: int = BLOCK) -> vc.Pro
     return b.build()
 
 
-def without_guard() -> vc.Program:
+def without_guard(type_: vc.Type = vc.f32, of_far: vc.Type = vc.i32, block: int = BLOCK) -> vc.Program:
     """Threads behind the end still read and write `far`, which is longer, and in bounds for them."""
-    b = vc.Builder("without_guard", block=BLOCK)
-    x = b.input("x", vc.f32)
-    far = b.inout("far", vc.i32)
-    b.output("out", vc.f32, size=x.size)[vc.global_id.x] = x[vc.global_id.x]
+    b = vc.Builder("without_guard", block=block)
+    x = b.input("x", type_)
+    far = b.inout("far", of_far)
+    b.output("out", type_, size=x.size)[vc.global_id.x] = x[vc.global_id.x]
     far[vc.global_id.x] = far[vc.global_id.x] * 3 + 1
     b.work(x.size)
     return b.build()
@@ -85,11 +81,11 @@ def neighbors() -> vc.Program:
     return b.build()
 
 
-def branches_and_variables() -> vc.Program:
-    b = vc.Builder("branches", block=BLOCK)
-    x = b.input("x", vc.i32)
-    state = b.inout("state", vc.i32)
-    out = b.output("out", vc.i32, size=x.size)
+def branches_and_variables(type_: vc.Type = vc.i32, index: vc.Type = vc.u32) -> vc.Program:
+    b = vc.Builder("branches", block=BLOCK, index=index)
+    x = b.input("x", type_)
+    state = b.inout("state", type_)
+    out = b.output("out", type_, size=x.size)
     i = b.let("i", vc.global_id.x)
     with b.if_(i >= out.size):
         b.return_()
@@ -196,6 +192,97 @@ def test_work_of_a_scalar(wide: vc.Device, size: int) -> None:
     check(wide, work_of_a_scalar(), np.arange(size + GROUP, dtype=np.uint16), size)
 
 
+# ---- neighbors -------------------------------------------------------------------------------------------------------
+
+NARROW = (vc.bool_, vc.u8, vc.i8, vc.u16, vc.i16, vc.f16, vc.bf16)
+INDEX_TYPES = (vc.u32, vc.i32, vc.u64, vc.i64)
+
+
+def check_neighbors(device: vc.Device, program: vc.Program, count: int, *arguments: Any) -> None:
+    several = device.compile(program).lowered.several
+    assert several is not None
+    assert several.elements == count
+    assert several.aligned
+    check(device, program, *arguments)
+
+
+@pytest.mark.parametrize("type_", NARROW, ids=str)
+@pytest.mark.parametrize("number", range(len(SIZES)))
+def test_neighbors_of_narrow_types_around_a_group_of_blocks(wide: vc.Device, type_: vc.Type, number: int) -> None:
+    count = elements.NEIGHBORS[type_.itemsize]
+    size = sizes_of(BLOCK * count)[number]
+    for block in (BLOCK, 3):
+        check_neighbors(wide, saxpy(type_, block=block), count, edge_values(type_, size), edge_values(type_, size, 1))
+    check_neighbors(wide, saxpy(type_), count, edge_values(type_, size), edge_values(type_, size // 2, 1))
+
+
+@pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
+def test_neighbors_by_every_index_type(wide: vc.Device, index: vc.Type) -> None:
+    for type_, count in ((vc.u8, 16), (vc.f16, 8)):
+        for size in (BLOCK * count - 1, BLOCK * count, 3 * BLOCK * count + 5):
+            check_neighbors(wide, saxpy(type_, index), count, edge_values(type_, size), edge_values(type_, size, 1))
+
+
+@pytest.mark.parametrize("block", (BLOCK, 5, 256))
+@pytest.mark.parametrize("number", range(len(SIZES)))
+def test_neighbors_of_threads_of_the_last_block_behind_the_end(wide: vc.Device, number: int, block: int) -> None:
+    for type_, far, count in ((vc.u8, vc.i8, 16), (vc.f16, vc.u8, 8), (vc.u8, vc.i32, 4)):
+        size = sizes_of(block * count)[number]
+        rest = np.arange(size + 3 * block * count).astype(far.dtype)
+        check_neighbors(wide, without_guard(type_, far, block), count, edge_values(type_, size), rest)
+
+
+@pytest.mark.parametrize("number", range(len(SIZES)))
+def test_branches_variables_and_returns_of_neighbors(wide: vc.Device, number: int) -> None:
+    for type_ in (vc.i8, vc.u8, vc.u16):
+        for index in INDEX_TYPES:
+            program = branches_and_variables(type_, index)
+            count = elements.count_of(prepared(program))
+            size = sizes_of(BLOCK * count)[number]
+            check_neighbors(wide, program, count, edge_values(type_, size), edge_values(type_, size, 1))
+
+
+@pytest.mark.parametrize("type_", (vc.u8, vc.f16), ids=str)
+def test_neighbors_need_no_guards(wide: vc.Device, type_: vc.Type) -> None:
+    """One comparison with each size, before them."""
+    text = wide.compile(saxpy(type_)).ptx
+    several = text[text.index("// vectors, if") :]
+    vectors = several[: several.index("st.global.v4.b32")]
+
+    assert vectors.count("ld.global.v4.b32") == 2
+    assert "ld.global." + ("u8" if type_ is vc.u8 else "b16") not in vectors
+
+
+def test_neighbors_of_stencils_stay_a_block_apart(wide: vc.Device) -> None:
+    b = vc.Builder("stencil", block=BLOCK)
+    x = b.input("x", vc.u8)
+    out = b.output("out", vc.u8, size=x.size)
+    out[vc.global_id.x] = x[vc.global_id.x] + x[vc.global_id.x + 1]
+    program = b.build()
+    several = wide.compile(program).lowered.several
+
+    assert several is not None
+    assert several.aligned == ()
+    assert several.elements == elements.ELEMENTS
+    assert elements.why_apart(prepared(program)) == "it accesses other elements than its own"
+    assert elements.why_apart(prepared(saxpy(vc.f32))) == "no type has fewer than four bytes"
+    compare(wide.compile(program), program, edge_values(vc.u8, 1000))
+
+
+def test_much_work_has_fewer_neighbors() -> None:
+    counts = []
+    for steps in (1, 6, 12, 40):
+        b = vc.Builder("work", block=BLOCK)
+        x = b.inout("x", vc.u8)
+        value = x[vc.global_id.x]
+        for number in range(steps):
+            value = value * 3 + number
+        x[vc.global_id.x] = value
+        counts.append(elements.count_of(prepared(b.build())))
+
+    assert counts == [16, 8, 4, 4]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("op", sorted(OPS))
 def test_every_op(wide: vc.Device, op: str) -> None:
@@ -208,20 +295,23 @@ def test_every_op(wide: vc.Device, op: str) -> None:
     agrees()
 
 
-@pytest.mark.parametrize("offset", (0, 1, 2, 3, 5, 8))
+@pytest.mark.parametrize("offset", range(17))
 def test_views_at_every_offset(wide: vc.Device, offset: int) -> None:
+    """Of one array, and of all."""
     for type_ in (vc.u8, vc.f16, vc.f32):
-        x, y = edge_values(type_, 1000), edge_values(type_, 1000, 1)
-        program = saxpy(type_)
-        out = wide.zeros(1000, type_)
-        with np.errstate(all="ignore"):
-            wanted = vc.evaluate(program, x[offset:900], y[offset:900])
+        x, y = edge_values(type_, 1700), edge_values(type_, 1700, 1)
+        kernel = wide.compile(saxpy(type_))
+        for one, two, three in ((offset,) * 3, (0, 0, offset), (offset, 0, 16), (16, offset, 0)):
+            out = wide.zeros(1700, type_)
+            size = 1600 - 2 * offset
+            with np.errstate(all="ignore"):
+                wanted = vc.evaluate(kernel.program, x[one : one + size], y[two : two + size])
 
-        wide.compile(program).launch(wide.array(x)[offset:900], wide.array(y)[offset:900], out[offset:900])
+            kernel.launch(wide.array(x)[one : one + size], wide.array(y)[two : two + size], out[three : three + size])
 
-        assert_same(wanted, out.numpy()[offset:900])
-        assert not out.numpy()[:offset].any()
-        assert not out.numpy()[900:].any()
+            assert_same(wanted, out.numpy()[three : three + size])
+            assert not out.numpy()[:three].any()
+            assert not out.numpy()[three + size :].any()
 
 
 # ---- which programs --------------------------------------------------------------------------------------------------
@@ -233,7 +323,7 @@ def refused(change: Callable[[vc.Builder, Any, Any], None], **options: Any) -> s
     i = b.let("i", vc.global_id.x)
     change(b, x, i)
     b.work(x.size)
-    with pytest.raises(elements.Refused) as error:
+    with pytest.raises(eligible.Refused) as error:
         elements.several(prepared(b.build()))
     return str(error.value)
 

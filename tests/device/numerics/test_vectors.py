@@ -91,6 +91,30 @@ def test_blocks_that_begin_between_multiples(device: vc.Device, offset: int) -> 
             check(kernel, begin, 3 * count + 5)
 
 
+@pytest.mark.parametrize("type_", TYPES, ids=str)
+def test_elements_are_the_numbers_that_they_are_alone(device: vc.Device, type_: vc.Type) -> None:
+    """In memory an element has no sign that reaches further, and a bool is any byte but 0."""
+    count = lanes(type_)
+    b = vc.Builder("numbers", block=BLOCK)
+    x = b.input("x", type_)
+    out = b.output("out", vc.f64, size=x.size)
+    back = b.output("back", type_, size=x.size)
+    i = b.let("i", vc.global_id.x * count)
+    values = [b.let(f"v{k}", value) for k, value in enumerate(x.vector(i, count))]
+    for k, value in enumerate(values):
+        out[i + k] = vc.f64(value)
+    wider = [value if type_ is vc.bool_ else value + value for value in values]
+    back.vector(i, count).set(*wider)
+    b.work(x.size)
+    kernel = device.compile(b.build())
+    x_ = edge_values(type_, 101, 5)
+
+    with np.errstate(all="ignore"):
+        wanted = vc.evaluate(kernel.program, x_)
+    for want, have in zip(wanted, kernel(x_), strict=True):
+        assert_same(want, have)
+
+
 def test_indices_that_wrap_around(device: vc.Device) -> None:
     """The numbers from 2^32 - 8 on are outside; those that follow are from 0 on."""
     b = vc.Builder("wrapping", block=BLOCK, index=vc.u32)
@@ -185,6 +209,74 @@ def test_random_orders(device: vc.Device, part: int) -> None:
     assert vectors > 40
 
 
+def test_a_load_is_not_moved_over_a_store_that_is_moved_behind_its_place(device: vc.Device) -> None:
+    """The first store is made where the second one stands, after the first load and before the second."""
+    b = vc.Builder("between", block=1)
+    y, out = b.inout("y", vc.i32), b.output("out", vc.i32, size=2)
+    i = b.let("i", vc.global_id.x * 2)
+    y[i] = 5
+    second = y[i + 1]
+    y[i + 1] = 6
+    first = y[i]
+    out.vector(i, 2).set(first, second)
+    b.work(1)
+
+    written, found = device.compile(b.build())(np.array([1, 2], np.int32))
+
+    assert found.tolist() == [5, 2]
+    assert written.tolist() == [5, 6]
+
+
+def test_a_load_is_not_moved_over_a_store_that_many_others_follow(device: vc.Device) -> None:
+    b = vc.Builder("many", block=1)
+    y, z = b.inout("y", vc.i32), b.inout("z", vc.i32)
+    out = b.output("out", vc.i32, size=2)
+    i = b.let("i", vc.global_id.x * 2)
+    first = y[i]
+    y[y[i + 2]] = 9
+    for k in range(100):
+        z[i + 3 * k] = k
+    out.vector(i, 2).set(first, y[i + 1])
+    b.work(1)
+
+    _, _, found = device.compile(b.build())(np.array([1, 2, 1], np.int32), np.zeros(300, np.int32))
+
+    assert found.tolist() == [1, 9]
+
+
+def test_rows_that_end_within_a_vector(device: vc.Device) -> None:
+    b = vc.Builder("row", block=4)
+    x = b.input("x", vc.f32, ndim=2)
+    out = b.output("out", vc.f32, size=x.size)
+    i = b.let("i", vc.global_id.x * 4)
+    out.vector(i, 4).set(*x.vector((0, i), 4))
+    b.work(x.size)
+    kernel = device.compile(b.build())
+
+    assert "ld.global.v4" in kernel.ptx
+    for columns in range(1, 14):
+        x_ = edge_values(vc.f32, 2 * columns, columns).reshape(2, columns)
+        assert_same(vc.evaluate(kernel.program, x_), kernel(x_))
+
+
+def test_columns_that_wrap_around_within_a_vector(device: vc.Device) -> None:
+    """The first two columns are 2^32 - 2 and 2^32 - 1, the others 0 and 1; the elements' numbers do not show it."""
+    b = vc.Builder("columns", block=1)
+    x = b.input("x", vc.f32, shape=(4, 6))
+    s = b.scalar("s", vc.u32)
+    out = b.output("out", vc.f32, size=16)
+    t = b.let("t", vc.global_id.x)
+    out.vector(t * 4, 4).set(*x.vector((t, t * 2 + s * 4), 4))
+    b.work(4)
+    kernel = device.compile(b.build())
+    x_ = np.arange(24, dtype=np.float32).reshape(4, 6)
+
+    assert "ld.global.v4" in kernel.ptx
+    for s_ in (0, 1, 2**30 - 1, 2**30 - 2):
+        assert_same(vc.evaluate(kernel.program, x_, s_), kernel(x_, s_))
+    assert kernel(x_, 2**30 - 1)[4:8].tolist() == [0, 0, 6, 7]
+
+
 # ---- what stays one by one -------------------------------------------------------------------------------------------
 
 
@@ -199,7 +291,16 @@ def text_of(body: str, header: str = "", bounds: str = "check") -> str:
 ATOMIC = "atomic add y[i], f32:1.0 order relaxed scope device"
 
 
-@pytest.mark.parametrize("between", ("store y[load(at[i])], f32:1.0", ATOMIC, "barrier", "store y[j], f32:2.0"))
+@pytest.mark.parametrize(
+    "between",
+    (
+        "store y[load(at[i])], f32:1.0",
+        ATOMIC,
+        "barrier",
+        "let w = warp ballot greater(a, f32:1.0)",
+        "store y[j], f32:2.0",
+    ),
+)
 def test_loads_are_not_moved_over_what_may_change_them(between: str) -> None:
     body = f"let a = load(y[i])\n{between}\nlet b = load(y[j])\nstore z[i], add(a, b)"
 

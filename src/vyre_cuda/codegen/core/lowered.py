@@ -83,12 +83,14 @@ class Several:
     """Another entry of the text, with the same parameters, whose threads work on several elements.
 
     It is launched in `elements` times fewer blocks where the grid follows from the work and has `threads` threads or
-    more.
+    more. Where the buffers `aligned` begin at multiples of these bytes, the elements of a thread are neighbors, else a
+    block apart; without any they are always a block apart.
     """
 
     entry: str
     elements: int
     threads: int
+    aligned: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

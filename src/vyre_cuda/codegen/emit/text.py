@@ -364,6 +364,10 @@ class _Emitter:
         names = ", ".join(map(self._define, self._lanes()[value]))
         self._emit(f"ld.{form.space}.v{vector.lanes}.{form.word} {{{names}}}, {address};", value)
 
+    def _pair(self, value: int, args: tuple[int, ...]) -> None:
+        low, high = map(self._name, args)
+        self._emit(f"mov.b32 {self._define(value)}, {{{low}, {high}}};", value)
+
     def _lanes(self) -> dict[int, list[int]]:
         """The values of each load of a vector, in order."""
         if self._lanes_of is None:
@@ -471,6 +475,7 @@ _SPECIAL = {
     "read": _Emitter._read,
     "load": _Emitter._load,
     "load_vector": _Emitter._load_vector,
+    "pair": _Emitter._pair,
     "atomic": _Emitter._atomic,
 }
 

@@ -67,7 +67,7 @@ def _choose(builder: Builder, memory: Memory, aligned: dict[str, int], other: li
         ("comment", (), f"vectors, if the buffers begin there: {ascii(said)[1:-1]}"),
         ("branch", (test,), (label, True)),
     ]
-    function.code += [("label", (), (label, False)), ("comment", (), "otherwise: one element at a time"), *other]
+    function.code += [("label", (), (label, False)), ("comment", (), "otherwise: without vectors"), *other]
 
 
 def _begin_there(builder: Builder, memory: Memory, aligned: dict[str, int]) -> int:

@@ -30,6 +30,8 @@ def unpack(b: Builder, value: int, type_: Type, word: int, place: int) -> None:
 
 def packed(b: Builder, values: list[int], type_: Type) -> int:
     """Elements as they are stored, as one word; of each only the bits of the type count."""
+    if all(b.function.types[value] == "b16" and not b.is_constant(value) for value in values):
+        return b.emit("pair", "u32", tuple(values))  # the assembler joins it with conversions to f16
     bits = type_.itemsize * 8
     word = b.constant("u32", 0)
     for place, value in enumerate(values):

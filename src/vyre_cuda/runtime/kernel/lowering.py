@@ -15,6 +15,7 @@ from vyre_cuda.ir.builder.reblock import what_fixes_block
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 from vyre_cuda.passes import elements
+from vyre_cuda.passes.eligible import Refused
 from vyre_cuda.passes.pipeline import prepared
 from vyre_cuda.runtime.base.properties import DeviceProperties
 from vyre_cuda.runtime.kernel.occupancy import best_block
@@ -81,8 +82,10 @@ def many_lowered(
 
 def _wide(program: Program) -> Wide | None:
     try:
-        return Wide(elements.several(program), elements.ELEMENTS, elements.FROM_THREADS)
-    except elements.Refused:
+        count = elements.count_of(program)
+        near = None if elements.why_apart(program) else elements.several(program, count, neighbors=True)
+        return Wide(elements.several(program, count), count, elements.FROM_THREADS, near)
+    except Refused:
         return None
 
 
