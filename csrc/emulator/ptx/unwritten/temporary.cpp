@@ -49,7 +49,8 @@ bool Temporary::unwritten(uint64_t address, uint64_t bytes) {
 void Temporary::write(uint64_t address, uint64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t from = std::max(address, begin), to = std::min(address + bytes, end());
-  if (from < to) std::fill_n(written_.begin() + static_cast<std::ptrdiff_t>(from - begin), to - from, 1);
+  if (from < to)
+    std::fill_n(written_.begin() + static_cast<std::ptrdiff_t>(from - begin), to - from, 1);
 }
 
 void Temporary::forget() {

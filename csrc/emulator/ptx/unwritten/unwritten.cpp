@@ -186,7 +186,8 @@ void UnwrittenCheck::finish(Memory &memory) {
   if (!over_) look_at_results();
   // What was not looked at may have been written.
   if (over_)
-    for (const Pointer &each : pointers_) each.of->write(each.address, each.of->end() - each.address);
+    for (const Pointer &each : pointers_)
+      each.of->write(each.address, each.of->end() - each.address);
   if (found_ == 0) return;
   uint64_t begin = 0, end = 0;
   auto *const words = static_cast<uint64_t *>(memory.resolve(report_, report_bytes, &begin, &end));
