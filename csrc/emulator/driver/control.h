@@ -64,9 +64,12 @@ struct vyre_emulator_race_info {
 int vyre_emulator_race(uint64_t number, struct vyre_emulator_race_info *info, uint8_t *parameters,
                        uint64_t size);
 
-/* An element of a result that no thread of its launch wrote. */
+#define VYRE_EMULATOR_PARAMETER 0x80000000u
+
+/* An element of a result that no thread of its launch wrote, or of a temporary array that nothing
+ * wrote. */
 struct vyre_emulator_unwritten_info {
-  uint32_t binding;
+  uint32_t binding; /* VYRE_EMULATOR_PARAMETER: of a temporary, and the rest is the parameter */
   uint32_t line; /* in the PTX text, of the instruction that reads it; 0: the run returns it */
   uint64_t offset; /* of its first byte in the result */
   uint64_t bytes; /* that are not written, of a result that is returned */
@@ -80,6 +83,10 @@ int vyre_emulator_unwritten(uint64_t number, struct vyre_emulator_unwritten_info
 /* Called by csrc: the next launch with this report returns these bytes as a result, and has
  * not written them before. */
 int vyre_emulator_unspecified(uint64_t report, uint32_t binding, uint64_t address, uint64_t bytes);
+
+/* These bytes belong to a graph alone: each fill of all of them with 0xA5 begins a replay, from
+ * which on they are not written. `bytes` 0: no longer. */
+int vyre_emulator_temporary(uint64_t address, uint64_t bytes);
 
 #ifdef __cplusplus
 }

@@ -103,6 +103,7 @@ void run_one(const CopyWork &work, Conditionals *) {
           reinterpret_cast<const void *>(work.from.address + z * work.from.slice +
                                          y * work.from.pitch),
           work.width);
+      temporary_written(work.to.address + z * work.to.slice + y * work.to.pitch, work.width);
     }
   }
 }
@@ -122,6 +123,7 @@ void run_one(const FillWork &work, Conditionals *) {
     if (work.element_bytes == 1) fill_row<uint8_t>(row, work.value, work.width);
     if (work.element_bytes == 2) fill_row<uint16_t>(row, work.value, work.width);
     if (work.element_bytes == 4) fill_row<uint32_t>(row, work.value, work.width);
+    temporary_filled(row, work.width * work.element_bytes, work.value);
   }
 }
 

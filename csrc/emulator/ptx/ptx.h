@@ -103,4 +103,9 @@ struct Report {
 
 Report execute(const Kernel &kernel, const Launch &launch, Memory &memory);
 
+// A copy or a fill writes these bytes, which may be of a temporary array: see
+// unwritten/temporary.h.
+void temporary_written(uint64_t address, uint64_t bytes);
+void temporary_filled(uint64_t address, uint64_t bytes, uint32_t value);
+
 } // namespace emulator

@@ -56,9 +56,9 @@ VYC_API vyc_status vyc_graph_repeat_end(vyc_graph *graph);
 /* Instantiate. No steps can be added after that. If it fails, it may be called again. */
 VYC_API vyc_status vyc_graph_finish(vyc_graph *graph);
 
-/* From now on, launches of `graph` and of `of`, and of the graphs with which that runs in turns, run
- * one after the other on any streams, like launches of one graph. To be called before `graph` is
- * launched. VYC_E_INVALID: it was launched, or runs in turns already. */
+/* From now on, launches of `graph` and of `of`, and of the graphs with which that runs in turns,
+ * run one after the other on any streams, like launches of one graph. To be called before `graph`
+ * is launched. VYC_E_INVALID: it was launched, or runs in turns already. */
 VYC_API vyc_status vyc_graph_in_turns(vyc_graph *graph, vyc_graph *of);
 
 /* New parameters for a step, of the same kind: a run for a launch, a transfer between the same

@@ -74,6 +74,8 @@ Report execute(const Kernel &kernel, const Launch &launch, Memory &memory) {
   std::unique_ptr<UnwrittenCheck> unwritten;
   if (kernel.code->unwritten.site >= 0)
     unwritten = std::make_unique<UnwrittenCheck>(kernel, launch);
+  else
+    temporaries_given(kernel, launch);
   machine.unwritten = unwritten.get();
   std::vector<std::unique_ptr<ThreadBlock>> blocks;
   if (launch.cooperative) {

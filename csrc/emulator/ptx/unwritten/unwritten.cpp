@@ -77,6 +77,7 @@ bool is_given(const Kernel &kernel, const Launch &launch, uint64_t address) {
 UnwrittenCheck::UnwrittenCheck(const Kernel &kernel, const Launch &launch)
     : kernel_(kernel), launch_(launch) {
   std::memcpy(&report_, launch.parameters + kernel.code->unwritten.report, sizeof report_);
+  watch_temporaries();
   Announced &all = announced();
   std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = all.by_report.find(report_);
@@ -85,6 +86,16 @@ UnwrittenCheck::UnwrittenCheck(const Kernel &kernel, const Launch &launch)
     if (is_given(kernel, launch, range.address))
       ranges_.push_back({binding, range.address, std::vector<bool>(range.bytes)});
   all.by_report.erase(found);
+}
+
+void UnwrittenCheck::watch_temporaries() {
+  for (uint32_t i = 0; i < kernel_.parameters.size(); ++i) {
+    const Parameter &parameter = kernel_.parameters[i];
+    uint64_t value = 0;
+    if (parameter.size != sizeof value) continue;
+    std::memcpy(&value, launch_.parameters + parameter.offset, sizeof value);
+    if (auto one = temporary_at(value)) pointers_.push_back({i, value, std::move(one)});
+  }
 }
 
 void UnwrittenCheck::enter(uint32_t block, uint32_t thread) {
@@ -112,30 +123,49 @@ void UnwrittenCheck::access(size_t instruction, const uint64_t *r) {
   }
   for (uint32_t k = 0; k < form.count && !over_; ++k) {
     const uint64_t element = address + uint64_t{k} * form.bytes;
+    if (!pointers_.empty()) touch_temporary(element, form, instruction);
     if (Watched *range = watched(element, form.bytes))
       touch(*range, element - range->begin, form, instruction);
   }
+}
+
+// It reads what is there before it writes: an atomic on two bytes, too, only writes.
+static bool reads_from(const AccessForm &form) {
+  return form.kind != AccessForm::Kind::store && !(form.atomic && form.bytes == sizeof(uint16_t));
+}
+
+void UnwrittenCheck::touch_temporary(uint64_t address, const AccessForm &form, size_t instruction) {
+  const Pointer *nearest = nullptr;
+  for (const Pointer &each : pointers_)
+    if (each.address <= address && each.of->has(address) &&
+        (nearest == nullptr || nearest->address < each.address))
+      nearest = &each;
+  if (nearest == nullptr) return;
+  if (reads_from(form) && nearest->of->unwritten(address, form.bytes))
+    found(VYRE_EMULATOR_PARAMETER | nearest->parameter, address - nearest->address, instruction);
+  else if (form.kind != AccessForm::Kind::load)
+    nearest->of->write(address, form.bytes);
+}
+
+void UnwrittenCheck::found(uint32_t binding, uint64_t offset, size_t instruction) {
+  vyre_emulator_unwritten_info info = {};
+  info.binding = binding;
+  info.offset = offset;
+  info.line = static_cast<uint32_t>(kernel_.code->locations[instruction].line);
+  place_of(block_, launch_.grid, info.block);
+  place_of(thread_, launch_.block, info.thread);
+  const uint64_t threads = uint64_t{launch_.block[0]} * launch_.block[1] * launch_.block[2];
+  by_ = block_ * threads + thread_;
+  found_ = remember(info);
+  over_ = true;
 }
 
 void UnwrittenCheck::touch(Watched &range, uint64_t offset, const AccessForm &form,
                            size_t instruction) {
   const auto begin = range.written.begin() + static_cast<std::ptrdiff_t>(offset);
   const auto end = begin + form.bytes;
-  const bool reads =
-      form.kind != AccessForm::Kind::store && !(form.atomic && form.bytes == sizeof(uint16_t));
-  if (reads && std::find(begin, end, true) == end) {
-    vyre_emulator_unwritten_info info = {};
-    info.binding = range.binding;
-    info.offset = offset;
-    info.line = static_cast<uint32_t>(kernel_.code->locations[instruction].line);
-    place_of(block_, launch_.grid, info.block);
-    place_of(thread_, launch_.block, info.thread);
-    const uint64_t threads = uint64_t{launch_.block[0]} * launch_.block[1] * launch_.block[2];
-    by_ = block_ * threads + thread_;
-    found_ = remember(info);
-    over_ = true;
-    return;
-  }
+  if (reads_from(form) && std::find(begin, end, true) == end)
+    return found(range.binding, offset, instruction);
   if (form.kind != AccessForm::Kind::load) std::fill(begin, end, true);
 }
 
@@ -154,6 +184,10 @@ void UnwrittenCheck::look_at_results() {
 
 void UnwrittenCheck::finish(Memory &memory) {
   if (!over_) look_at_results();
+  // What was not looked at may have been written.
+  if (over_)
+    for (const Pointer &each : pointers_)
+      each.of->write(each.address, each.of->end() - each.address);
   if (found_ == 0) return;
   uint64_t begin = 0, end = 0;
   auto *const words = static_cast<uint64_t *>(memory.resolve(report_, report_bytes, &begin, &end));

@@ -10,16 +10,26 @@ from vyre_cuda.ir.core.walk import statements
 
 
 def read_error(
-    program: Program, buffer: str, index: int, *, statement: int | None, thread: int, axes: Sequence[int] = ()
+    program: Program,
+    buffer: str,
+    index: int,
+    *,
+    statement: int | None,
+    thread: int,
+    axes: Sequence[int] = (),
+    is_temporary: bool = False,
 ) -> UninitializedError:
-    """A thread, by its linear id, read the element in the statement of this number; `axes`: its place in a shape."""
+    """A thread, by its linear id, read the element in the statement of this number; `axes`: its place in a shape.
+
+    `is_temporary`: of a temporary array of a graph, which nothing wrote in this replay."""
     found = None if statement is None else next(s for n, s in enumerate(statements(program.body)) if n == statement)
     source = None if found is None else found.source
     where = "" if statement is None else f", at statement {statement}"
     where += f" ({source[0]}:{source[1]})" if source else ""
+    nobody, why = ("nothing", "begins unspecified") if is_temporary else ("no thread", "is not zeroed")
     return UninitializedError(
-        f"program {program.name} reads {_element(buffer, index, axes)}, which no thread wrote{where} in "
-        f"thread {thread}: {buffer} is not zeroed",
+        f"program {program.name} reads {_element(buffer, index, axes)}, which {nobody} wrote{where} in "
+        f"thread {thread}: {buffer} {why}",
         program=program.name,
         buffer=buffer,
         index=index,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 from vyre_cuda._native.graph.graph import Transfer
 from vyre_cuda._native.memory.memory import Buffer
 from vyre_cuda.ir.core.nodes import UNSPECIFIED_BYTE
+from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step
 from vyre_cuda.runtime.graph.temporary import Root, Temporary
@@ -17,6 +19,9 @@ from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.kernel import unwritten
+else:
+    unwritten = later("vyre_cuda.runtime.kernel.unwritten")
 
 BYTE = np.dtype(np.uint8)
 _ALIGNMENT = 256  # bytes, as that of the driver's own blocks
@@ -72,10 +77,16 @@ class Arena:
         self.given: dict[Root, DeviceArray] = {}
         if not found:
             return
+        if device._kernels.looks_for("initialized"):
+            self.nbytes += _ALIGNMENT  # so that no other fill is of all of it
         # Filled, because the driver does not promise that memory is free of what others had in it.
         buffer = Buffer(device.context, self.nbytes)
         buffer.fill(0, UNSPECIFIED_BYTE, 1, self.nbytes)
         self._whole = DeviceArray(device, buffer, 0, self.nbytes, BYTE)
+        if device._kernels.looks_for("initialized"):
+            address = buffer.address
+            unwritten.watch_temporary(address, self.nbytes)
+            weakref.finalize(self, unwritten.watch_temporary, address, 0)
         for root, offset in found.items():
             self.given[root] = DeviceArray(device, buffer, offset, root.nbytes, BYTE)
 

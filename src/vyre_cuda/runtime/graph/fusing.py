@@ -193,11 +193,14 @@ def _rows(
         item = items[group.first]
         return [Row(group.first, group.end, None, item.why if isinstance(item, Apart) else "", group.why, group.kind)]
     launches = [item for item in items[group.first : group.end] if isinstance(item, merged.Step)]
+    if device._kernels.looks_for("initialized") and any(span.memory for span in group.step.spans.values()):
+        # A merged kernel also reads what a thread may not need.
+        return _apart(group, 'check="initialized" looks at what it reads of a temporary array')
     steps = [step for step in recorded[group.first : group.end] if isinstance(step, LaunchStep)]
     kernel = _compiled(device, group.step)
     why = _too_large(kernel, group.step, steps)
     if why:
-        return [Row(place, place + 1, None, why) for place in range(group.first, group.end)]
+        return _apart(group, why)
     one = Fused(
         group,
         steps,
@@ -208,6 +211,10 @@ def _rows(
         frozenset(name for step in steps for name in _decisive(step)),
     )
     return [Row(group.first, group.end, one, "", group.why, group.kind)]
+
+
+def _apart(group: Group, why: str) -> list[Row]:
+    return [Row(place, place + 1, None, why) for place in range(group.first, group.end)]
 
 
 def _compiled(device: Device, step: merged.Step) -> Kernel:

@@ -73,6 +73,10 @@ class Kernels:
         kernel = self._known(key)
         return self._flights.run(key, lambda: self._new(device, program, key)) if kernel is None else kernel
 
+    def looks_for(self, check: str) -> bool:
+        """Whether the emulator looks for this mistake."""
+        return check in self._checks
+
     def clear(self) -> None:
         """Forget the kernels; those that are still held keep working."""
         self._recent.clear()

@@ -12,6 +12,9 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 from vyre_cuda.runtime.kernel.lines import statement_of
 
+# VYRE_EMULATOR_PARAMETER: the rest of a binding is a parameter of the kernel, which points to a temporary array.
+_PARAMETER = 1 << 31
+
 
 class _Info(ctypes.Structure):
     """vyre_emulator_unwritten_info of csrc/emulator/driver/control.h."""
@@ -36,9 +39,22 @@ def unwritten_error(program: Program, lowered: Lowered, number: int, thread: int
         return InternalError(
             f"program {program.name} used an element that no thread wrote; the emulator no longer has the details"
         )
-    buffer = [p for p in program.parameters if p.is_buffer][info.binding]
+    if info.binding & _PARAMETER:
+        buffer = program.parameters[info.binding & ~_PARAMETER]
+    else:
+        buffer = [p for p in program.parameters if p.is_buffer][info.binding]
     index = info.offset // buffer.type.itemsize
     if info.line == 0:
         return returned_error(program, buffer.name, index, count=info.bytes // buffer.type.itemsize)
     statement = statement_of(program, lowered, info.line)
-    return read_error(program, buffer.name, index, statement=statement, thread=thread)
+    is_temporary = bool(info.binding & _PARAMETER)
+    return read_error(program, buffer.name, index, statement=statement, thread=thread, is_temporary=is_temporary)
+
+
+def watch_temporary(address: int, nbytes: int) -> None:
+    """These bytes belong to a graph alone, and are unspecified at the start of each replay; no bytes: no longer."""
+    library = ctypes.CDLL(str(Path(get_library_dir()) / EMULATOR_LIBRARY))
+    watch = library.vyre_emulator_temporary
+    watch.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
+    if watch(address, nbytes) != 0:
+        raise MemoryError
