@@ -40,16 +40,16 @@ class Facts:
 
     def observe(self, value: int) -> None:
         """Derive what is known about a new value from its operands."""
-        function, ranges = self.function, self.ranges
-        while len(ranges) <= value:
-            made = len(ranges)
-            ranges.append(None)
+        ranges = self.ranges
+        for made in range(len(ranges), value + 1):
             self.origins.append((made, 0))
-            type_ = function.types[made]
-            if type_ in FULL:
-                ranges[made] = self._derive(made, type_, ranges)
-                if function.ops[made] in _MOVED:
-                    self._derive_origin(made)
+            type_ = self.function.types[made]
+            if type_ not in FULL:
+                ranges.append(None)
+                continue
+            ranges.append(self._derive(made, type_, ranges))
+            if self.function.ops[made] in _MOVED:
+                self._derive_origin(made)
 
     def observe_anywhere(self, value: int) -> None:
         """Like `observe`, for a value that other scopes will find: uses only what is known outside all scopes."""
