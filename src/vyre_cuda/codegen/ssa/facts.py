@@ -193,7 +193,8 @@ class Facts:
 
     def range(self, value: int) -> Range:
         """The interval of an integer value."""
-        self.observe(value)
+        if value >= len(self.ranges):
+            self.observe(value)
         known = self.ranges[value]
         return known if known is not None else FULL[self.function.types[value]]
 
@@ -206,11 +207,12 @@ class Facts:
         rule = RULES.get(function.ops[value])
         if rule is None:
             return known
+        types = function.types
         operands: dict[int, Range | None] = {}
         for arg in function.args[value]:
-            operands[arg] = self.tight_range(arg, depth - 1) if function.types[arg] in FULL else None
-        again = self._derive(value, function.types[value], operands)
-        return (max(known[0], again[0]), min(known[1], again[1]))
+            operands[arg] = self.tight_range(arg, depth - 1) if types[arg] in FULL else None
+        low, high = self._derive(value, types[value], operands)
+        return (low if low > known[0] else known[0]), (high if high < known[1] else known[1])
 
     def unsigned_range(self, value: int) -> Range:
         """The interval of the bit pattern read as unsigned."""
