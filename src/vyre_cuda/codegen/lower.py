@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import Target
-from vyre_cuda.codegen.emit.coalesce import coalesce
 from vyre_cuda.codegen.emit.rows import REPORT_AT, Rows, rows_entry
 from vyre_cuda.codegen.emit.text import entry_name, kernel_text, lay_out_parameters, used_parameters
 from vyre_cuda.codegen.forms.precision import PRECISIONS
@@ -27,12 +26,12 @@ from vyre_cuda.later import later
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen import several as entries
-    from vyre_cuda.codegen.emit import verify
+    from vyre_cuda.codegen.emit import coalesce, verify
     from vyre_cuda.codegen.several import Wide
     from vyre_cuda.codegen.vectors import forms
 else:
-    entries, verify = later("vyre_cuda.codegen.several"), later("vyre_cuda.codegen.emit.verify")
-    forms = later("vyre_cuda.codegen.vectors.forms")
+    entries, forms = later("vyre_cuda.codegen.several"), later("vyre_cuda.codegen.vectors.forms")
+    coalesce, verify = later("vyre_cuda.codegen.emit.coalesce"), later("vyre_cuda.codegen.emit.verify")
 
 BOUNDS = ("check", "off", "trap")
 _ONE_ROUNDING = 0.5  # ULP
@@ -95,7 +94,8 @@ def lower(
     if debug:
         verify.verify(function, target)
     live = liveness(function)
-    coalesce(function, live[0])
+    if function.registers:
+        coalesce.coalesce(function, live[0])
     cooperative = any(isinstance(statement, GridBarrier) for statement in walk.statements(program.body))
     hidden = [("report", lowering.sites.reports), ("grid_barrier", cooperative)]
     used = used_parameters(function, live[0])

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.core.lowered import KernelParameter, Several
 from vyre_cuda.codegen.core.target import Target
-from vyre_cuda.codegen.emit.coalesce import coalesce
 from vyre_cuda.codegen.emit.text import STATEMENT_MARK, entry_lines, entry_name, used_parameters
 from vyre_cuda.codegen.lowering.statements import Lowering
 from vyre_cuda.codegen.ssa.ssa import liveness
@@ -15,10 +14,11 @@ from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
 
 if TYPE_CHECKING:
-    from vyre_cuda.codegen.emit import verify
+    from vyre_cuda.codegen.emit import coalesce, verify
     from vyre_cuda.codegen.vectors import forms
 else:
-    forms, verify = later("vyre_cuda.codegen.vectors.forms"), later("vyre_cuda.codegen.emit.verify")
+    coalesce, verify = later("vyre_cuda.codegen.emit.coalesce"), later("vyre_cuda.codegen.emit.verify")
+    forms = later("vyre_cuda.codegen.vectors.forms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ class Entry:
         if debug:
             verify.verify(self._function, target)
         self._live = liveness(self._function)
-        coalesce(self._function, self._live[0])
+        if self._function.registers:
+            coalesce.coalesce(self._function, self._live[0])
         self.used = used_parameters(self._function, self._live[0])
         self.facts = Several(f"{entry_name(wide.program)}_several", wide.elements, wide.threads, tuple(aligned.items()))
 

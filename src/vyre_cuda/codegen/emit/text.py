@@ -309,7 +309,8 @@ class _Emitter:
         template = self._templates.get(key)
         if template is None:
             template = self._templates[key] = select(*key, self._target)
-        operands = [self._name(arg) for arg in args]
+        names = self._names
+        operands = [names[arg] or self._name(arg) for arg in args]
         words = (self._define(value), *operands)
         line = template[0] % tuple([words[place] for place in template[1]])
         if self._debug:

@@ -147,15 +147,15 @@ class Expressions:
         text.
         """
         match expr:
-            case Local():
-                return self.locals.read(expr.name)
-            case Const():
-                return self.terms.literal(expr.type, expr.bits)
             case Apply() | Load():
                 found = self._memo.get(id(expr))
                 if found is None:
                     found = self._memo[id(expr)] = self._make(expr)
                 return found
+            case Local():
+                return self.locals.read(expr.name)
+            case Const():
+                return self.terms.literal(expr.type, expr.bits)
             case Id() | Size() | Scalar():
                 return self.extraction.leaf(expr.type, self._given(expr))
             case Position():

@@ -86,15 +86,19 @@ class Extraction:
     def _settle_parts(self, class_: int) -> None:
         """Compute the lets that wait and that the class is made of, the first one first: chains may be long."""
         terms = self._terms
+        values, best, forms, waiting = terms.values, terms.best, terms.forms, self._waiting
         seen: set[int] = set()
         found: set[int] = set()
         work = [class_]
         while work:
             at = terms.find(work.pop())
-            if at not in seen and terms.values[at] is None:
+            if values[at] is None and at not in seen:
                 seen.add(at)
-                found.update(self._waiting.intersection(terms.forms[at]))
-                work.extend(terms.parts(terms.best[at]))
+                if len(forms[at]) > 1:
+                    found.update(waiting.intersection(forms[at]))
+                elif at in waiting:
+                    found.add(at)
+                work += terms.parts(best[at])
         for let in sorted(found):
             self.value(let)
 

@@ -40,16 +40,16 @@ class Facts:
 
     def observe(self, value: int) -> None:
         """Derive what is known about a new value from its operands."""
-        function, ranges = self.function, self.ranges
-        while len(ranges) <= value:
-            made = len(ranges)
-            ranges.append(None)
+        ranges = self.ranges
+        for made in range(len(ranges), value + 1):
             self.origins.append((made, 0))
-            type_ = function.types[made]
-            if type_ in FULL:
-                ranges[made] = self._derive(made, type_, ranges)
-                if function.ops[made] in _MOVED:
-                    self._derive_origin(made)
+            type_ = self.function.types[made]
+            if type_ not in FULL:
+                ranges.append(None)
+                continue
+            ranges.append(self._derive(made, type_, ranges))
+            if self.function.ops[made] in _MOVED:
+                self._derive_origin(made)
 
     def observe_anywhere(self, value: int) -> None:
         """Like `observe`, for a value that other scopes will find: uses only what is known outside all scopes."""
@@ -193,7 +193,8 @@ class Facts:
 
     def range(self, value: int) -> Range:
         """The interval of an integer value."""
-        self.observe(value)
+        if value >= len(self.ranges):
+            self.observe(value)
         known = self.ranges[value]
         return known if known is not None else FULL[self.function.types[value]]
 
@@ -206,11 +207,12 @@ class Facts:
         rule = RULES.get(function.ops[value])
         if rule is None:
             return known
+        types = function.types
         operands: dict[int, Range | None] = {}
         for arg in function.args[value]:
-            operands[arg] = self.tight_range(arg, depth - 1) if function.types[arg] in FULL else None
-        again = self._derive(value, function.types[value], operands)
-        return (max(known[0], again[0]), min(known[1], again[1]))
+            operands[arg] = self.tight_range(arg, depth - 1) if types[arg] in FULL else None
+        low, high = self._derive(value, types[value], operands)
+        return (low if low > known[0] else known[0]), (high if high < known[1] else known[1])
 
     def unsigned_range(self, value: int) -> Range:
         """The interval of the bit pattern read as unsigned."""

@@ -61,7 +61,10 @@ def _absolute(type_: str, r: tuple[Range, ...]) -> Range:
 
 def _bits_of_both(r: tuple[Range, ...]) -> Range:
     """The range of any bitwise op of two numbers: the signed range that contains both."""
-    span = 1 << max((end if end >= 0 else ~end).bit_length() for pair in r for end in pair)
+    bits = 0
+    for low, high in r:
+        bits |= (low if low >= 0 else ~low) | (high if high >= 0 else ~high)
+    span = 1 << bits.bit_length()
     return -span, span - 1
 
 

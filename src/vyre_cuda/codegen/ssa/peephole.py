@@ -18,7 +18,7 @@ from vyre_cuda.codegen.ssa.foldable import may_fold
 from vyre_cuda.codegen.ssa.intervals import Range, wrap
 from vyre_cuda.codegen.ssa.simplify import simplified
 from vyre_cuda.codegen.ssa.ssa import Function
-from vyre_cuda.codegen.ssa.truths import converted_truth
+from vyre_cuda.codegen.ssa.truths import OF_TRUTHS, converted_truth
 from vyre_cuda.ir.core.ops import OPS
 
 _COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative)
@@ -83,17 +83,19 @@ class Builder:
 
     def convert(self, op: str, type_: str, value: int) -> int:
         """A value of another type: retype, widen, low, cast.*, bits.*; `type_` is the result's."""
-        source = self.function.types[value]
-        if source == type_ and op == "retype":
-            return value
-        if self.is_constant(value):
-            folded = fold_conversion(op, type_, source, self.function.attrs[value])
+        function = self.function
+        source, made_by = function.types[value], function.ops[value]
+        if op == "retype":
+            if source == type_:
+                return value
+            if made_by == "retype":
+                return function.args[value][0]
+        if made_by == "const":
+            folded = fold_conversion(op, type_, source, function.attrs[value])
             if folded is not None:
                 return self.constant(type_, folded)
-        if op == "retype" and self.function.ops[value] == "retype":
-            return self.function.args[value][0]
         inverse = INVERSES.get(op)
-        if inverse is not None and self.function.ops[value] == inverse:
+        if inverse is not None and made_by == inverse:
             origin = self.function.args[value][0]
             if self.function.types[origin] == type_:
                 return origin
@@ -103,9 +105,10 @@ class Builder:
             changed = sign_in_bits(self, value)
             if changed is not None:
                 return self.convert("retype", type_, changed)
-        truth = converted_truth(self, op, type_, value)
-        if truth is not None:
-            return truth
+        if op in OF_TRUTHS:
+            truth = converted_truth(self, op, type_, value)
+            if truth is not None:
+                return truth
         if type_ == "f32" and source in ("u64", "s64") and may_fold(self.function, value):
             self.keeps_rolled = True  # folded, 4294967297 becomes 2^33 (docs/compiler-defects.md)
         return self.emit(op, type_, (value,))

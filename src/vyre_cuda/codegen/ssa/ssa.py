@@ -29,6 +29,7 @@ _DEPENDS = {
     **dict.fromkeys(("parameter", "special", "symbol", "load", "atomic"), OF_LAUNCH),
     **dict.fromkeys(("read", "register"), OF_REGISTER),
 }
+OF_A_REGISTER = frozenset({"read", "register"})
 # How ops begin that the lanes of a warp do together.
 OF_WARP = ("shuffle.", "vote.", "match.", "redux.")
 
@@ -133,12 +134,13 @@ class Function:
         found = _depends_itself(op)
         for arg in args[1:] if op == "where" else args:
             found |= depends[arg]
+        made = len(depends)
         depends.append(found)
         self.ops.append(op)
         self.types.append(type_)
         self.args.append(args)
         self.attrs.append(attr)
-        return len(self.ops) - 1
+        return made
 
     def redefine(self, value: int, op: str, args: tuple[int, ...], attr: Any) -> None:
         """Let a value that was never shared be computed in another way."""
@@ -187,14 +189,15 @@ def liveness(function: Function) -> tuple[bytearray, set[int]]:
 
     The rest needs no code. Values with effects are not marked just because they exist; their operands are.
     """
-    live = bytearray(len(function.ops))
+    ops, args = function.ops, function.args
+    live = bytearray(len(ops))
     live_registers: set[int] = set()
     writes: dict[int, list[int]] = {}
     work: list[int] = []
     for item in function.code:
         if isinstance(item, int):
-            if function.ops[item] in EFFECTFUL:
-                work.extend(function.args[item])
+            if ops[item] in EFFECTFUL:
+                work += args[item]
             if item in function.pinned:
                 writes.setdefault(function.pinned[item], []).append(item)
         elif item[0] == "set":
@@ -206,9 +209,8 @@ def liveness(function: Function) -> tuple[bytearray, set[int]]:
         if live[value]:
             continue
         live[value] = 1
-        work.extend(function.args[value])
-        op = function.ops[value]
-        if op in ("read", "register"):
+        work += args[value]
+        if ops[value] in OF_A_REGISTER:
             register = function.attrs[value]
             if register not in live_registers:
                 live_registers.add(register)

@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 
 _VALUES = frozenset({"cast.f32", "cast.f64", "chop.f32"})
 _BITS = frozenset({"bits.f32", "bits.f64", "short"})
+OF_TRUTHS = _VALUES | _BITS
 
 
 def converted_truth(b: Builder, op: str, type_: str, value: int) -> int | None:
-    """The conversion of a value that is 0 or 1, None for other values and conversions."""
-    if op not in _VALUES and op not in _BITS:
-        return None
+    """The conversion, one of `OF_TRUTHS`, of a value that is 0 or 1; None for other values."""
     source = b.function.types[value]
     low, high = b.facts.range(value) if source in FULL else (0, 2)
     if low < 0 or high > 1 or b.is_constant(value):

@@ -345,9 +345,10 @@ class Terms:
 
     def parts(self, term: int) -> tuple[int, ...]:
         """The classes that computing it needs."""
+        args = self.args[term]
         if self.ops[term] in QUOTIENT_OF_REST and self.attrs[term] is not None:
-            return (*self.args[term], self.attrs[term])
-        return self.args[term]
+            return (*args, self.attrs[term])
+        return args
 
     def cost(self, term: int, roots: tuple[int, ...], limit: int = _NEVER) -> int:
         """Of a form and all that it needs and is not used anyway, each once; endless if it needs one of the roots.
@@ -406,12 +407,15 @@ class Terms:
 
     def commit(self, class_: int) -> None:
         """The value of the class is used, and all that it was computed from."""
+        link, committed = self._link, self.committed
         work = [class_]
         while work:
-            at = self.find(work.pop())
-            if not self.committed[at]:
-                self.put(self.committed, at, True)
-                work.extend(self.parts(self.best[at]))
+            at = work.pop()
+            if link[at] != at:
+                at = self.find(at)
+            if not committed[at]:
+                self.put(committed, at, True)
+                work += self.parts(self.best[at])
 
     # ---- questions ----
 
