@@ -75,7 +75,7 @@ class Kernels:
 
     def looks_for(self, check: str) -> bool:
         """Whether the emulator looks for this mistake."""
-        return check in self._checks
+        return check in self.made_for
 
     def clear(self) -> None:
         """Forget the kernels; those that are still held keep working."""
