@@ -101,7 +101,9 @@ class _Elements:
     def __init__(self, program: Program, own: set[str], count: int, work: Expr, *, neighbors: bool) -> None:
         self._given = program
         self._own = own
-        self._count = count
+        # Elements a block apart are side by side in so many at a time.
+        self._count = count if neighbors else min(count, ELEMENTS)
+        self._times = count // self._count
         self._neighbors = neighbors
         self._work = work
         self._names = Names(program)
@@ -128,11 +130,17 @@ class _Elements:
         zero, one_more = Const(index, 0), Const(index, 1)
         slow = For(turn.name, zero, Const(index, self._count), one_more, (one,))
         side_by_side = self._side_by_side(body, [{"": place} for place in places])
-        rebuilt = (
-            Let(group.name, _product(index, Id(index, "block_id", 0), block * self._count)),
+        begin = _product(index, Id(index, "block_id", 0), block * self._count * self._times)
+        part = Local(index, self._names.fresh("part"))
+        if self._times > 1:
+            begin = _sum(index, begin, _product(index, part, block * self._count))
+        rebuilt: Body = (
+            Let(group.name, begin),
             Let(first.name, _sum(index, group, own)),
             If(inside, tuple(side_by_side), (slow,)),
         )
+        if self._times > 1:
+            rebuilt = (For(part.name, zero, Const(index, self._times), one_more, rebuilt),)
         return replace(given, body=rebuilt)
 
     def _begin_of_block(self, own: Expr, behind: Expr) -> Expr:

@@ -213,7 +213,8 @@ class Memory:
             found = self.linear.of(index).within_block(count)
             count //= 2
         type_ = function.types[index]
-        for further in range(1, 0 if found is None else 2 * count - found[1]):
+        # The last one first, as that is what most programs compare.
+        for further in range(0 if found is None else 2 * count - 1 - found[1], 0, -1):
             step = function.find(("const", type_, (), wrap(type_, above + further)))
             later = None if step is None else function.find(("add", type_, (first, step), None))
             if later is not None and self.builder.facts.proves_less(later, bound):
