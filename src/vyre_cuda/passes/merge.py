@@ -32,6 +32,7 @@ from vyre_cuda.ir.core.nodes import (
     OwnArray,
     Parameter,
     ParameterKind,
+    Position,
     Print,
     Return,
     Stmt,
@@ -220,7 +221,7 @@ class _Merge:
             count, threads = array.span.count, self._places.launched.axes
             if array.span.shape != (count,) or any(high for _, high in threads[1:]) or count > threads[0][1] + 1:
                 raise Refused(
-                    f"{array.name}, an output of {self._steps[number].program.name}, is cleared in between, "
+                    f"{touch.parameter.name}, an output of {self._steps[number].program.name}, is cleared in between, "
                     "and its elements are not those of the launch's threads",
                     Kind.CLEAR,
                 )
@@ -231,17 +232,17 @@ class _Merge:
 
     def _fills(self, array: _Array, body: Body) -> bool:
         """Whether each element gets a value at the top of the step, which reads none."""
-        if array.span.shape != (array.span.count,):
+        extents = array.span.shape[::-1]  # by axis of the threads: the last index is along x
+        threads = self._places.launched.axes
+        if len(extents) > len(threads) or any(n - 1 > high for n, (_, high) in zip(extents, threads, strict=False)):
             return False
         if any(
             isinstance(e, Load) and e.buffer == array.name for s in statements(body) for e in expressions(operands(s))
         ):
             return False
-        whole = self._places.launched.narrowed(0, None, array.span.count - 1)
-        whole = Conditions(tuple((low, 0) if axis else (low, high) for axis, (low, high) in enumerate(whole.axes)))
-        if array.span.count - 1 > self._places.launched.axes[0][1]:
-            return False
-        own = self._places.key(Id(self._index, "global_id", 0), whole)
+        whole = Conditions(tuple((0, extents[axis] - 1 if axis < len(extents) else 0) for axis in range(len(threads))))
+        ids = tuple(Id(self._index, "global_id", axis) for axis in range(len(extents)))[::-1]
+        own = self._places.key(ids[0] if len(ids) == 1 else Position(self._index, ids), whole)
 
         def stores(part: Body, here: Conditions) -> bool:
             for s in part:

@@ -290,6 +290,42 @@ def test_an_output_that_was_touched_before_is_cleared_in_between() -> None:
     check(lambda p, **given: vc.evaluate(p, **given), steps, merge(steps))
 
 
+def rows(name: str, *, guarded: bool = False) -> vc.Program:
+    """z = x + 1 on two axes"""
+    b = vc.Builder(name, block=(8, 4))
+    x, z = b.input("x", vc.f32, ndim=2), b.output("z", vc.f32, ndim=2)
+    b.work(x.shape[1], x.shape[0])
+    j, i = b.let("j", vc.global_id.y), b.let("i", vc.global_id.x)
+    if guarded:
+        with b.if_((i < x.shape[1]) & (j < x.shape[0])):
+            z[j, i] = x[j, i] + 1
+    else:
+        z[j, i] = x[j, i] + 1
+    return b.build()
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_an_output_with_two_axes_that_is_filled_is_not_cleared(guarded: bool) -> None:
+    a, b = Span(0, 0, (7, 10)), Span(1, 0, (7, 10))
+    steps = [recorded(rows("there"), {"x": a, "z": b}), recorded(rows("back", guarded=guarded), {"x": b, "z": a})]
+    one = merge(steps)
+
+    assert one.program.text().count("store ") == 2
+    check(lambda p, **given: vc.evaluate(p, **given), steps, one)
+
+
+def test_an_output_with_two_axes_that_has_more_elements_than_threads_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a, b = Span(0, 0, (4, 8)), Span(1, 0, (13, 8))
+    fill = recorded(rows("fill"), {"x": a, "z": b})
+    steps = [Step(fill.program, {"x": b, "z": Span(2, 0, (13, 8))}, {}, fill.geometry), fill]
+
+    assert refused(steps) is Kind.CLEAR
+    monkeypatch.setattr(merging._Merge, "_clears", lambda *_: ())
+    would_be_wrong(steps)
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 
