@@ -62,8 +62,8 @@ def merge(steps: Sequence[Step], dropped: Collection[Span] = ()) -> Step:
 
     `dropped` are arrays that nothing else reads, and whose contents are unspecified before: they exist no longer.
     """
-    _check_launches(steps)
-    return _Merge(steps, frozenset(dropped)).step()
+    check_launches(steps)
+    return Merge(steps, frozenset(dropped)).step()
 
 
 # ---- what is refused at once -----------------------------------------------------------------------------------------
@@ -77,7 +77,8 @@ _REFUSED = {
 }
 
 
-def _check_launches(steps: Sequence[Step]) -> None:
+def check_launches(steps: Sequence[Step]) -> None:
+    """Refuse what can never be merged."""
     first = steps[0]
     for step in steps:
         name = step.program.name
@@ -129,7 +130,9 @@ class _Array:
         return any(touch.writes for touch in self.touches)
 
 
-class _Merge:
+class Merge:
+    """Makes one step; in the order of its methods."""
+
     def __init__(self, steps: Sequence[Step], dropped: frozenset[Span]) -> None:
         self._steps = steps
         self._dropped = dropped
@@ -145,14 +148,18 @@ class _Merge:
         maps = self._declare()
         self._check_ranges()
         body: list[Stmt] = []
-        for number, step in enumerate(self._steps):
-            rest = without_returns(step.program.body)
-            if any(isinstance(s, Return) for s in statements(rest)):
-                raise Refused(f"{step.program.name} has a return inside a loop or a branch", Kind.RETURN)
-            renamed = Renamed(step, maps[number], self._names, self._places, self._own).body(rest)
+        for number in range(len(self._steps)):
+            renamed = self._renamed(number, maps[number])
             self._join(body, self._clears(number, renamed))
             self._join(body, renamed)
         return self._made(self._forwarded(tuple(body)))
+
+    def _renamed(self, number: int, names: dict[str, str]) -> Body:
+        step = self._steps[number]
+        rest = without_returns(step.program.body)
+        if any(isinstance(s, Return) for s in statements(rest)):
+            raise Refused(f"{step.program.name} has a return inside a loop or a branch", Kind.RETURN)
+        return Renamed(step, names, self._names, self._places, self._own).body(rest)
 
     # ---- parameters ----
 
