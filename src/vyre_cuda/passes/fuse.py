@@ -1,4 +1,5 @@
-"""Which steps of a recording become one: from the first on, each with as many of those behind it as `merge` takes.
+"""Which steps of a recording become one: from the first on, each with as many of those behind it as `merge` takes, and
+then, of those that have one block, as many as depend on each other in a row.
 
 The decision depends on its arguments alone. A step that shares no array with those before it, and has a loop, stays
 apart: the device can run both at the same time.
@@ -6,11 +7,12 @@ apart: the device can run both at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeAlias
 
-from vyre_cuda.ir.core.nodes import For, While
+from vyre_cuda.ir.core.nodes import Barrier, For, While
 from vyre_cuda.ir.core.walk import buffers_written, statements
+from vyre_cuda.passes.blocks import merge_blocks
 from vyre_cuda.passes.merge import merge
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 from vyre_cuda.records import dataclass
@@ -31,8 +33,8 @@ class Apart:
 class Group:
     """The steps from `first` to before `end`. `step` is what they became, None for one that stays as it is.
 
-    `gone` are temporaries that exist no longer. `why` says why the step behind does not belong to them, `kind` in a
-    word; both are empty where nothing was tried.
+    `gone` are temporaries that exist no longer, and `barriers` separate what is in one block. `why` says why the step
+    behind does not belong to them, `kind` in a word; both are empty where nothing was tried.
     """
 
     first: int
@@ -41,6 +43,7 @@ class Group:
     gone: frozenset[int] = frozenset()
     why: str = ""
     kind: Kind | None = None
+    barriers: int = 0
 
 
 def decide(
@@ -70,30 +73,49 @@ class _Decision:
         while place < len(self._items):
             found.append(self._group(place))
             place = found[-1].end
-        return found
+        return self._in_blocks(found)
 
     def _group(self, first: int) -> Group:
         if isinstance(self._items[first], Apart):
             return Group(first, first + 1, None)
         run = self._run(first)
-        stop, why = self._related(run)
-        low, high = first + 1, first + stop + 1
-        made: Step | None = None
-        kind: Kind | None = None
-        is_refused = False
-        while high - low > 1:
-            probe = (low + high) // 2 if is_refused else min(first + max(_TRIED, 4 * (low - first)), high - 1)
-            try:
-                made = merge(run[: probe - first])
-                low = probe
-            except Refused as refused:
-                why, kind, is_refused, high = str(refused), refused.kind, True, probe
-                if kind is Kind.SIZE and 2 * (low - first) >= probe - first:
-                    break  # more than half of what fits
+        stop, why = _related(run, always=False)
+        count, made, refused = _most(run[:stop], merge)
+        if refused is not None:
+            why = str(refused)
+        kind = None if refused is None else refused.kind
         if made is None:
             return Group(first, first + 1, None, frozenset(), why, kind)
-        made, gone = self._without_temporaries(first, low, made)
-        return Group(first, low, made, gone, why, kind)
+        made, gone = self._without_temporaries(first, first + count, made)
+        return Group(first, first + count, made, gone, why, kind)
+
+    def _in_blocks(self, groups: Sequence[Group]) -> list[Group]:
+        """The same, with those together that depend on each other and have one block."""
+        found: list[Group] = []
+        at = 0
+        while at < len(groups):
+            run = self._run_of_blocks(groups[at:])
+            count, made, _ = _most(run[: _related(run, always=True)[0]], merge_blocks) if run else (1, None, None)
+            some = groups[at : at + count]
+            if made is not None:
+                gone = frozenset[int]().union(*[group.gone for group in some])
+                last = some[-1]
+                barriers = sum(isinstance(s, Barrier) for s in statements(made.program.body))
+                found.append(Group(some[0].first, last.end, made, gone, last.why, last.kind, barriers))
+            else:
+                found += some
+            at += count
+        return found
+
+    def _run_of_blocks(self, groups: Sequence[Group]) -> list[Step]:
+        """Steps from here on that have one block each, to a seam."""
+        run: list[Step] = []
+        for group in groups:
+            item = self._items[group.first] if group.step is None else group.step
+            if isinstance(item, Apart) or item.geometry.blocks != 1 or (run and group.first in self._seams):
+                break
+            run.append(item)
+        return run
 
     def _run(self, first: int) -> list[Step]:
         """The steps from here to what is no launch, or to a seam."""
@@ -104,21 +126,6 @@ class _Decision:
                 break
             run.append(item)
         return run
-
-    def _related(self, run: Sequence[Step]) -> tuple[int, str]:
-        """How many belong together, and why the one behind them does not."""
-        written: set[_Range] = set()
-        touched: set[_Range] = set()
-        loops = False
-        for place, step in enumerate(run):
-            writes, all_of = _ranges(step)
-            loops = loops or any(isinstance(s, (For, While)) for s in statements(step.program.body))
-            if place and loops and not (_meet(writes, touched) or _meet(all_of, written)):
-                why = "has no array of theirs that is written; as there is a loop, the device may run it beside them"
-                return place, f"{step.program.name} {why}"
-            written |= writes
-            touched |= all_of
-        return len(run), ""
 
     def _without_temporaries(self, first: int, end: int, made: Step) -> tuple[Step, frozenset[int]]:
         """The same without the arrays that nothing else touches, as far as their contents can be known."""
@@ -136,6 +143,38 @@ class _Decision:
             except Refused:
                 continue
         return made, gone
+
+
+def _most(run: Sequence[Step], merged: Callable[[Sequence[Step]], Step]) -> tuple[int, Step | None, Refused | None]:
+    """How many from the first on become one, that one if they are several, and why not more."""
+    low, high = 1, len(run) + 1
+    made: Step | None = None
+    refused: Refused | None = None
+    while high - low > 1:
+        probe = (low + high) // 2 if refused is not None else min(max(_TRIED, 4 * low), high - 1)
+        try:
+            made = merged(run[:probe])
+            low = probe
+        except Refused as why:
+            refused, high = why, probe
+            if why.kind is Kind.SIZE and 2 * low >= probe:
+                break  # more than half of what fits
+    return low, made, refused
+
+
+def _related(run: Sequence[Step], *, always: bool) -> tuple[int, str]:
+    """How many belong together, and why the one behind them does not; `always` also where they have no loops."""
+    written: set[_Range] = set()
+    touched: set[_Range] = set()
+    for place, step in enumerate(run):
+        writes, all_of = _ranges(step)
+        always = always or any(isinstance(s, (For, While)) for s in statements(step.program.body))
+        if place and always and not (_meet(writes, touched) or _meet(all_of, written)):
+            why = "has no array of theirs that is written; as there is a loop, the device may run it beside them"
+            return place, f"{step.program.name} {why}"
+        written |= writes
+        touched |= all_of
+    return len(run), ""
 
 
 def _all_then_each(memories: Sequence[int]) -> Iterator[frozenset[int]]:

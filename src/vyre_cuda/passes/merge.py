@@ -32,6 +32,7 @@ from vyre_cuda.ir.core.nodes import (
     OwnArray,
     Parameter,
     ParameterKind,
+    Position,
     Print,
     Return,
     Stmt,
@@ -61,8 +62,8 @@ def merge(steps: Sequence[Step], dropped: Collection[Span] = ()) -> Step:
 
     `dropped` are arrays that nothing else reads, and whose contents are unspecified before: they exist no longer.
     """
-    _check_launches(steps)
-    return _Merge(steps, frozenset(dropped)).step()
+    check_launches(steps)
+    return Merge(steps, frozenset(dropped)).step()
 
 
 # ---- what is refused at once -----------------------------------------------------------------------------------------
@@ -76,7 +77,8 @@ _REFUSED = {
 }
 
 
-def _check_launches(steps: Sequence[Step]) -> None:
+def check_launches(steps: Sequence[Step]) -> None:
+    """Refuse what can never be merged."""
     first = steps[0]
     for step in steps:
         name = step.program.name
@@ -128,7 +130,9 @@ class _Array:
         return any(touch.writes for touch in self.touches)
 
 
-class _Merge:
+class Merge:
+    """Makes one step; in the order of its methods."""
+
     def __init__(self, steps: Sequence[Step], dropped: frozenset[Span]) -> None:
         self._steps = steps
         self._dropped = dropped
@@ -144,14 +148,18 @@ class _Merge:
         maps = self._declare()
         self._check_ranges()
         body: list[Stmt] = []
-        for number, step in enumerate(self._steps):
-            rest = without_returns(step.program.body)
-            if any(isinstance(s, Return) for s in statements(rest)):
-                raise Refused(f"{step.program.name} has a return inside a loop or a branch", Kind.RETURN)
-            renamed = Renamed(step, maps[number], self._names, self._places, self._own).body(rest)
+        for number in range(len(self._steps)):
+            renamed = self._renamed(number, maps[number])
             self._join(body, self._clears(number, renamed))
             self._join(body, renamed)
         return self._made(self._forwarded(tuple(body)))
+
+    def _renamed(self, number: int, names: dict[str, str]) -> Body:
+        step = self._steps[number]
+        rest = without_returns(step.program.body)
+        if any(isinstance(s, Return) for s in statements(rest)):
+            raise Refused(f"{step.program.name} has a return inside a loop or a branch", Kind.RETURN)
+        return Renamed(step, names, self._names, self._places, self._own).body(rest)
 
     # ---- parameters ----
 
@@ -220,7 +228,7 @@ class _Merge:
             count, threads = array.span.count, self._places.launched.axes
             if array.span.shape != (count,) or any(high for _, high in threads[1:]) or count > threads[0][1] + 1:
                 raise Refused(
-                    f"{array.name}, an output of {self._steps[number].program.name}, is cleared in between, "
+                    f"{touch.parameter.name}, an output of {self._steps[number].program.name}, is cleared in between, "
                     "and its elements are not those of the launch's threads",
                     Kind.CLEAR,
                 )
@@ -231,17 +239,17 @@ class _Merge:
 
     def _fills(self, array: _Array, body: Body) -> bool:
         """Whether each element gets a value at the top of the step, which reads none."""
-        if array.span.shape != (array.span.count,):
+        extents = array.span.shape[::-1]  # by axis of the threads: the last index is along x
+        threads = self._places.launched.axes
+        if len(extents) > len(threads) or any(n - 1 > high for n, (_, high) in zip(extents, threads, strict=False)):
             return False
         if any(
             isinstance(e, Load) and e.buffer == array.name for s in statements(body) for e in expressions(operands(s))
         ):
             return False
-        whole = self._places.launched.narrowed(0, None, array.span.count - 1)
-        whole = Conditions(tuple((low, 0) if axis else (low, high) for axis, (low, high) in enumerate(whole.axes)))
-        if array.span.count - 1 > self._places.launched.axes[0][1]:
-            return False
-        own = self._places.key(Id(self._index, "global_id", 0), whole)
+        whole = Conditions(tuple((0, extents[axis] - 1 if axis < len(extents) else 0) for axis in range(len(threads))))
+        ids = tuple(Id(self._index, "global_id", axis) for axis in range(len(extents)))[::-1]
+        own = self._places.key(ids[0] if len(ids) == 1 else Position(self._index, ids), whole)
 
         def stores(part: Body, here: Conditions) -> bool:
             for s in part:

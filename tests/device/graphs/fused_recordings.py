@@ -20,9 +20,9 @@ ARRAYS = 4
 TEMPORARIES = 3
 
 
-def program(rng: random.Random, name: str) -> vc.Program:
+def program(rng: random.Random, name: str, block: int | None = None) -> vc.Program:
     """z of x, y and a, with one of many guards, bodies and ways to leave elements out"""
-    b = vc.Builder(name, block=BLOCK if rng.random() < 0.9 else 64)
+    b = vc.Builder(name, block=block or (BLOCK if rng.random() < 0.9 else 64))
     x, y = b.input("x", vc.f32), b.input("y", vc.f32)
     inplace = rng.random() < 0.3
     z = b.inout("z", vc.f32) if inplace else b.output("z", vc.f32, zeroed=True)
@@ -229,5 +229,6 @@ def count(graph: vc.Graph, counts: Counter[str]) -> None:
     counts["without memory"] += len(plan.gone)
     for row in plan.rows:
         counts["kernels"] += row.fused is not None
+        counts["of one block"] += row.fused is not None and row.fused.group.barriers > 0
         counts["merged"] += row.end - row.first if row.fused is not None else 0
         counts[row.kind.name if row.kind is not None else "APART" if row.apart else "end"] += 1

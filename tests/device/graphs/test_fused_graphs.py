@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.runtime.memory.interop import adopt
 from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs
+from ..foreign_library import Library
 from .graph_checks import F32, N, first, floats
 
 
@@ -517,6 +519,31 @@ def test_assertions_barriers_and_known_values_stay_apart(device: vc.Device) -> N
         known.launch(y, x, 2.0, 1.0)
     graph.replay()
     assert graph.node_count == 1
+
+
+def test_arrays_of_other_libraries_stay_apart(device: vc.Device, kernel: vc.Kernel, library: Library) -> None:
+    x, z = ramp(device), device.zeros(N, vc.f32)
+    foreign = library.array(np.zeros(N, F32))
+
+    def record(_: vc.Graph) -> None:
+        kernel.launch(x, foreign, 1.0, 1.0)
+        kernel.launch(x, z, 1.0, 0.0)
+
+    assert "z is an array of another library" in refusal(device, record)
+
+
+def test_memory_of_others_that_meets_is_seen(device: vc.Device, kernel: vc.Kernel, library: Library) -> None:
+    x, z = ramp(device), device.zeros(N, vc.f32)
+    foreign = library.array(np.zeros(N + 1, F32))
+    one, other = (adopt(device, foreign) for _ in range(2))
+    for first_of, nodes in ((0, 1), (1, 2)):
+        with device.record(fuse=True) as graph:
+            kernel.launch(x, one[:N], 1.0, 1.0)
+            kernel.launch(other[first_of : first_of + N], z, 1.0, 0.0)
+        graph.replay()
+        wanted = np.append(np.arange(N, dtype=F32) + 1, 0)
+        np.testing.assert_array_equal(z.numpy(), wanted[first_of : first_of + N])
+        assert graph.node_count == nodes
 
 
 def test_an_output_that_the_threads_cannot_clear_is_a_step_of_its_own(device: vc.Device) -> None:

@@ -29,3 +29,23 @@ def test_fused_recordings_leave_the_same_bytes(
     assert counts["as fused"] > 2 * number
     for kind in ("ELEMENT", "OVERLAP", "LAUNCH", "APART"):
         assert counts[kind] > number // 50, kind
+
+
+def test_recordings_of_one_block_leave_the_same_bytes(device: vc.Device, request: pytest.FixtureRequest) -> None:
+    rng = random.Random(7)
+    kernels = [device.compile(program(rng, f"p{k}", block=128)) for k in range(30)]
+    number = 10000 if request.config.getoption("--long") else 150
+    counts = compare(device, kernels, range(number))
+    print(dict(counts))
+
+    assert counts["of one block"] > number // 15
+    assert counts["kernels"] > 2 * counts["of one block"]
+
+
+@pytest.mark.emulator
+def test_merged_kernels_have_no_races() -> None:
+    rng = random.Random(9)
+    with vc.Device("emulator", check="races") as device:
+        kernels = [device.compile(program(rng, f"p{k}", block=None if k % 2 else 128)) for k in range(20)]
+        assert compare(device, kernels, range(60))["kernels"] > 20
+        device.synchronize()

@@ -290,6 +290,42 @@ def test_an_output_that_was_touched_before_is_cleared_in_between() -> None:
     check(lambda p, **given: vc.evaluate(p, **given), steps, merge(steps))
 
 
+def rows(name: str, *, guarded: bool = False) -> vc.Program:
+    """z = x + 1 on two axes"""
+    b = vc.Builder(name, block=(8, 4))
+    x, z = b.input("x", vc.f32, ndim=2), b.output("z", vc.f32, ndim=2)
+    b.work(x.shape[1], x.shape[0])
+    j, i = b.let("j", vc.global_id.y), b.let("i", vc.global_id.x)
+    if guarded:
+        with b.if_((i < x.shape[1]) & (j < x.shape[0])):
+            z[j, i] = x[j, i] + 1
+    else:
+        z[j, i] = x[j, i] + 1
+    return b.build()
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_an_output_with_two_axes_that_is_filled_is_not_cleared(guarded: bool) -> None:
+    a, b = Span(0, 0, (7, 10)), Span(1, 0, (7, 10))
+    steps = [recorded(rows("there"), {"x": a, "z": b}), recorded(rows("back", guarded=guarded), {"x": b, "z": a})]
+    one = merge(steps)
+
+    assert one.program.text().count("store ") == 2
+    check(lambda p, **given: vc.evaluate(p, **given), steps, one)
+
+
+def test_an_output_with_two_axes_that_has_more_elements_than_threads_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a, b = Span(0, 0, (4, 8)), Span(1, 0, (13, 8))
+    fill = recorded(rows("fill"), {"x": a, "z": b})
+    steps = [Step(fill.program, {"x": b, "z": Span(2, 0, (13, 8))}, {}, fill.geometry), fill]
+
+    assert refused(steps) is Kind.CLEAR
+    monkeypatch.setattr(merging.Merge, "_clears", lambda *_: ())
+    would_be_wrong(steps)
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 
@@ -318,7 +354,7 @@ def test_memory_that_is_shared_in_part_is_refused(monkeypatch: pytest.MonkeyPatc
     steps = [first(), recorded(shift(), {"x": array(1, 1), "z": array(2)})]
 
     assert refused(steps) is Kind.OVERLAP
-    monkeypatch.setattr(merging._Merge, "_check_ranges", lambda _: None)
+    monkeypatch.setattr(merging.Merge, "_check_ranges", lambda _: None)
     would_be_wrong(steps)
 
 
@@ -326,7 +362,7 @@ def test_another_type_of_the_same_memory_is_refused(monkeypatch: pytest.MonkeyPa
     steps = [first(), recorded(shift(type_=vc.i32), {"x": array(1), "z": array(2)})]
 
     assert refused(steps) is Kind.VIEW
-    monkeypatch.setattr(merging._Merge, "_check_ranges", lambda _: None)
+    monkeypatch.setattr(merging.Merge, "_check_ranges", lambda _: None)
     would_be_wrong(steps)
 
 
@@ -353,7 +389,7 @@ def test_a_clear_that_the_threads_cannot_do_is_refused(monkeypatch: pytest.Monke
     steps[0] = recorded(scale(out="inout"), {"x": array(0, 0, 20), "z": array(1, 0, 140)}, {"a": 2.0})
 
     assert refused(steps) is Kind.CLEAR
-    monkeypatch.setattr(merging._Merge, "_clears", lambda *_: ())
+    monkeypatch.setattr(merging.Merge, "_clears", lambda *_: ())
     would_be_wrong(steps)
 
 
@@ -369,7 +405,7 @@ def test_other_launches_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
     assert refused(steps) is Kind.LAUNCH
-    monkeypatch.setattr(merging, "_check_launches", lambda _: None)
+    monkeypatch.setattr(merging, "check_launches", lambda _: None)
     would_be_wrong(steps)
 
 
@@ -516,7 +552,7 @@ def test_stores_in_loops_and_branches_are_seen_behind_them() -> None:
 
 
 def test_the_random_recordings_find_a_wrong_merge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging._Merge, "_clears", lambda *_: ())
+    monkeypatch.setattr(merging.Merge, "_clears", lambda *_: ())
 
     with pytest.raises(AssertionError, match="recording"):
         compare(lambda p, **given: vc.evaluate(p, **given), 0, 500)

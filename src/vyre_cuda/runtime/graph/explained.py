@@ -63,7 +63,9 @@ def _rows(recorded: Sequence[Step | RepeatStep], plan: Plan) -> Iterator[str]:
 def _one_kernel(one: Fused, first: int, last: int) -> Iterator[str]:
     made = one.group.step
     assert made is not None  # it is fused
-    yield f"steps {first} to {last} are one kernel, {made.program.name}: {made.lines()}"
+    barriers = one.group.barriers
+    how = f" of one block, with {_many(barriers, 'barrier')}" if barriers else ""
+    yield f"steps {first} to {last} are one kernel{how}, {made.program.name}: {made.lines()}"
 
 
 def _numbers(recorded: Sequence[Step | RepeatStep]) -> list[int]:
