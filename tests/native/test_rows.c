@@ -1,0 +1,209 @@
+/* Many launches as one, from C: the table, what is refused, and launches of more blocks than one
+ * launch can have, which are counted and not run. */
+#include "base/driver.h" /* in front of what takes short names */
+
+#include "bench_test.h"
+
+/* Each block of `add` adds its number in the launch and v to *p; `add_rows` finds its row by
+ * looking at one after the other, between the rows that the map names. */
+static const char *const TEXT =
+    ".version 7.8\n.target sm_90\n.address_size 64\n"
+    ".visible .entry add(.param .u64 p, .param .u32 v)\n{\n.reg .pred %p0; .reg .b32 %r<4>; .reg "
+    ".b64 %rd0;\nmov.u32 %r0, %tid.x;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\n"
+    "ld.param.u64 %rd0, [p];\nld.param.u32 %r1, [v];\nmov.u32 %r2, %ctaid.x;\n"
+    "add.u32 %r1, %r1, %r2;\nred.relaxed.gpu.global.add.u32 [%rd0], %r1;\nret;\n}\n"
+    ".visible .entry add_rows(.param .u64 table, .param .u32 rows, .param .u32 each, .param .u32 "
+    "shift)\n{\n.reg .pred %p0; .reg .b32 %r<12>; .reg .b64 %rd<4>;\nmov.u32 %r0, %tid.x;\n"
+    "setp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\nmov.u32 %r1, %ctaid.x;\nld.param.u64 %rd0, [table];\n"
+    "ld.param.u32 %r2, [each];\nsetp.eq.u32 %p0, %r2, 0;\n@%p0 bra $MAP;\n"
+    "div.u32 %r3, %r1, %r2;\nbra $FOUND;\n$MAP:\nld.param.u32 %r4, [rows];\n"
+    "mad.wide.u32 %rd1, %r4, 32, %rd0;\nld.param.u32 %r4, [shift];\nshr.u32 %r5, %r1, %r4;\n"
+    "mad.wide.u32 %rd1, %r5, 8, %rd1;\nld.global.u32 %r3, [%rd1];\nld.global.u32 %r6, [%rd1+4];\n"
+    "$NEXT:\nsetp.ge.u32 %p0, %r3, %r6;\n@%p0 bra $FOUND;\nadd.u32 %r7, %r3, 1;\n"
+    "mad.wide.u32 %rd2, %r7, 32, %rd0;\nld.global.u32 %r8, [%rd2];\n"
+    "setp.gt.u32 %p0, %r8, %r1;\n@%p0 bra $FOUND;\nmov.u32 %r3, %r7;\nbra $NEXT;\n$FOUND:\n"
+    "mad.wide.u32 %rd2, %r3, 32, %rd0;\nld.global.u32 %r8, [%rd2];\nsub.u32 %r9, %r1, %r8;\n"
+    "ld.global.u64 %rd3, [%rd2+16];\nld.global.u32 %r10, [%rd2+24];\nadd.u32 %r10, %r10, %r9;\n"
+    "red.relaxed.gpu.global.add.u32 [%rd3], %r10;\nret;\n}\n";
+
+enum { MOST_ROWS = 700, BLOCK = 32 };
+
+typedef struct adder {
+  vyc_context *context;
+  vyc_module *module;
+  vyc_prepared *prepared, *entry;
+  vyc_buffer *buffer;
+  vyc_argument arguments[MOST_ROWS];
+  uint64_t scalars[MOST_ROWS];
+  uint32_t grids[MOST_ROWS][3];
+  vyc_rows rows;
+} adder;
+
+static void prepare_both(adder *a) {
+  static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
+                                             {VYC_PARAMETER_SCALAR, 0, 8, 4, {0}}};
+  static const vyc_parameter of_entry[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
+                                           {VYC_PARAMETER_SCALAR, 0, 8, 4, {0}},
+                                           {VYC_PARAMETER_SCALAR, 1, 12, 4, {0}},
+                                           {VYC_PARAMETER_SCALAR, 2, 16, 4, {0}}};
+  static const vyc_binding inout = {VYC_ROLE_INOUT, 0, 4, 0}, table = {VYC_ROLE_IN, 0, 16, 0};
+  vyc_prepared_desc desc = {.struct_size = sizeof desc,
+                            .block = {BLOCK, 1, 1},
+                            .parameter_bytes = 12,
+                            .parameter_count = 2,
+                            .binding_count = 1,
+                            .scalar_count = 1,
+                            .entry = "add",
+                            .parameters = parameters,
+                            .bindings = &inout};
+  OK(vyc_prepared_create(&a->prepared, a->module, &desc));
+  desc.parameter_bytes = 20;
+  desc.parameter_count = 4;
+  desc.scalar_count = 3;
+  desc.entry = "add_rows";
+  desc.parameters = of_entry;
+  desc.bindings = &table;
+  OK(vyc_prepared_create(&a->entry, a->module, &desc));
+}
+
+/* Row i adds to word i. */
+static void fill(adder *a, uint32_t count, const uint32_t *blocks, uint32_t kinds) {
+  for (uint32_t i = 0; i < count; i++) {
+    a->arguments[i] = (vyc_argument){
+        .kind = VYC_ARGUMENT_BUFFER, .count = 1, .buffer = a->buffer, .offset = (uint64_t)i * 4};
+    a->scalars[i] = 1000 + i;
+    a->grids[i][0] = blocks[i % kinds];
+    a->grids[i][1] = a->grids[i][2] = 1;
+  }
+  a->rows = (vyc_rows){.struct_size = sizeof a->rows,
+                       .count = count,
+                       .argument_count = 1,
+                       .scalar_count = 1,
+                       .arguments = a->arguments,
+                       .scalars = a->scalars,
+                       .grids = &a->grids[0][0]};
+}
+
+static void every_block_is_of_its_row(adder *a, uint32_t count, const uint32_t *blocks,
+                                      uint32_t kinds, vyc_prepared *entry) {
+  uint32_t words[MOST_ROWS] = {0};
+  fill(a, count, blocks, kinds);
+  OK(vyc_copy_in(a->buffer, 0, words, sizeof words));
+  for (int turn = 0; turn < 3; turn++) OK(vyc_prepared_launch_many(a->prepared, entry, &a->rows));
+  OK(vyc_copy_out(a->buffer, 0, words, sizeof words));
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t n = blocks[i % kinds];
+    CHECK(words[i] == 3 * (n * (1000 + i) + n * (n - 1) / 2));
+  }
+}
+
+static void refused(adder *a, const char *words) {
+  vyc_error error = {.struct_size = sizeof error};
+  CHECK(vyc_prepared_launch_many(a->prepared, a->entry, &a->rows) == VYC_E_INVALID);
+  OK(vyc_last_error(&error));
+  CHECK(strstr(error.message, words) != NULL);
+}
+
+static void what_is_wrong_is_refused(adder *a) {
+  static const uint32_t one[] = {1};
+  fill(a, 9, one, 1);
+  a->arguments[6].offset = 8;
+  refused(a, "rows 2 and 6 share memory that one of them writes");
+  a->arguments[6].offset = 9;
+  refused(a, "row 6: argument 0");
+  a->arguments[6].offset = 4 * (uint64_t)MOST_ROWS;
+  refused(a, "row 6: argument 0");
+  fill(a, 9, one, 1);
+  a->rows.scalar_count = 2;
+  refused(a, "2 scalar arguments");
+  fill(a, 9, one, 1);
+  vyc_prepared *const entry = a->entry;
+  a->entry = a->prepared;
+  refused(a, "not of this kernel");
+  a->entry = entry;
+  fill(a, 0, one, 1);
+  OK(vyc_prepared_launch_many(a->prepared, a->entry, &a->rows));
+}
+
+/* ---- more blocks than a launch can have ------------------------------------------------------ */
+
+static uint64_t first_blocks;
+static uint32_t launched;
+
+static CUresult CUDAAPI count_launch(CUfunction function, unsigned x, unsigned y, unsigned z,
+                                     unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                     CUstream stream, void **parameters, void **extra) {
+  (void)function, (void)bx, (void)by, (void)bz, (void)shared, (void)stream, (void)parameters;
+  (void)extra;
+  if (launched++ == 0) first_blocks = (uint64_t)x * y * z;
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI count_graph(CUgraphExec graph, CUstream stream) {
+  (void)graph, (void)stream;
+  launched++;
+  return CUDA_SUCCESS;
+}
+
+static void large_launches_are_several(void) {
+  static const struct {
+    uint32_t count, blocks[2], y; /* of rows in turn; blocks of the first one along y */
+    uint32_t launches;
+    uint64_t first;
+  } cases[] = {
+      {3, {1u << 30, 1u << 30}, 1, 3, UINT64_C(1) << 30},
+      {3, {1u << 29, 1u << 29}, 1, 1, UINT64_C(3) << 29},
+      {2, {INT32_MAX, INT32_MAX}, 1, 2, INT32_MAX},
+      {4, {INT32_MAX, 7}, 1, 4, INT32_MAX},
+      {4, {INT32_MAX - 7, 7}, 1, 2, INT32_MAX},
+      {4, {0, INT32_MAX}, 1, 2, INT32_MAX},
+      {3, {1u << 30, 5}, 3, 2, UINT64_C(3) << 30}, /* the first row is too large by itself */
+  };
+  vyc_driver *driver = NULL;
+  adder a = {0};
+  OK(vyc_driver_open(&driver, emulator_path));
+  OK(vyc_context_open(&a.context, driver, 0));
+  OK(vyc_module_load(&a.module, NULL, 0, a.context, TEXT, strlen(TEXT) + 1));
+  a.buffer = new_buffer(a.context, 4 * MOST_ROWS);
+  ((struct vyc_driver *)driver)->cuLaunchKernel = count_launch;
+  ((struct vyc_driver *)driver)->cuGraphLaunch = count_graph;
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    prepare_both(&a); /* so that the first launch is no graph */
+    fill(&a, cases[i].count, cases[i].blocks, 2);
+    a.grids[0][1] = cases[i].y;
+    launched = 0;
+    OK(vyc_prepared_launch_many(a.prepared, a.entry, &a.rows));
+    CHECK(launched == cases[i].launches);
+    CHECK(first_blocks == cases[i].first);
+    vyc_prepared_release(a.entry);
+    vyc_prepared_release(a.prepared);
+  }
+  vyc_buffer_release(a.buffer);
+  vyc_module_release(a.module);
+  vyc_context_release(a.context);
+  vyc_driver_release(driver);
+}
+
+int main(int argc, char **argv) {
+  static const uint32_t same[] = {3}, few[] = {1, 0, 5, 2, 0, 0, 9}, far[] = {1, 1, 200, 1, 1};
+  emulator_open(argc, argv);
+  large_launches_are_several();
+  adder a = {.context = open_context()};
+  OK(vyc_module_load(&a.module, NULL, 0, a.context, TEXT, strlen(TEXT) + 1));
+  a.buffer = new_buffer(a.context, 4 * MOST_ROWS);
+  prepare_both(&a);
+  for (uint32_t count = 1; count <= MOST_ROWS; count = count < 5 ? count + 1 : count * 5 - 8) {
+    every_block_is_of_its_row(&a, count, same, 1, a.entry);
+    every_block_is_of_its_row(&a, count, few, 7, a.entry);
+    every_block_is_of_its_row(&a, count, far, 5, a.entry);
+    every_block_is_of_its_row(&a, count, few, 7, NULL);
+  }
+  what_is_wrong_is_refused(&a);
+  vyc_prepared_release(a.entry);
+  vyc_prepared_release(a.prepared);
+  vyc_buffer_release(a.buffer);
+  vyc_module_release(a.module);
+  vyc_context_release(a.context);
+  check_nothing_lives();
+  return 0;
+}
