@@ -222,7 +222,6 @@ def test_misuse_is_a_program_error(parts: Parts, misuse: Callable[[Parts], Any])
 @pytest.mark.parametrize(
     "misuse",
     [
-        lambda p: p.x[1:2],
         lambda p: p.x[1.0],
         lambda p: p.x["i"],
         lambda p: p.b.while_(p.i < 3),

@@ -175,6 +175,30 @@ def test_a_first_compilation_loads_nothing_that_only_other_programs_need(cold_an
     assert [name for name in names if name.partition(".")[0] == "functions" or name in SELDOM] == []
 
 
+TEXT = """
+import json, sys
+import vyre_cuda as vc
+b = vc.Builder("saxpy")
+x, y, a = b.input("x", vc.f32), b.input("y", vc.f32), b.scalar("a", vc.f32)
+out = b.output("out", vc.f32, size=x.size)
+i = vc.global_id.x
+with b.if_(i < out.size):
+    out[i] = a * x[i] + y[i]
+vc.ptx(b.build())
+print(json.dumps(sorted(sys.modules)))
+"""
+# Of the lowering, what programs with variables, loops, or a second form for large launches need.
+UNNEEDED = ("codegen.emit.coalesce", "codegen.lowering.invariants", "codegen.lowering.loops", "codegen.several")
+
+
+def test_the_text_of_an_elementwise_program_needs_no_module_that_only_others_need():
+    done = subprocess.run([sys.executable, "-c", TEXT], capture_output=True, text=True, check=True)
+    names = own(json.loads(done.stdout))
+
+    assert "codegen.lower" in names
+    assert [name for name in names if name in (*SELDOM, *UNNEEDED)] == []
+
+
 FUNCTION = """
 import sys
 import numpy as np
