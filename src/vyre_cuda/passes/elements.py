@@ -40,9 +40,10 @@ from vyre_cuda.passes.rebuild import NESTING, Names, with_bodies, with_children,
 from vyre_cuda.passes.returns import without_returns
 from vyre_cuda.records import replace
 
-# On an H200 four elements a thread are faster from 2^18 threads on, and within 3 % below.
+# On an H200 four elements a thread are faster from 2^18 threads on, and within 3 % below; with functions from 2^19 on.
 ELEMENTS = 4
 FROM_THREADS = 1 << 18
+_MUCH = 16  # of `cost_of`: a function
 # Elements of a thread that has neighbors, by the bytes of the largest type: vectors of 16 bytes.
 NEIGHBORS = {1: 16, 2: 8, 4: 4, 8: 4}
 # Types of so many bytes are loaded as neighbors.
@@ -84,6 +85,11 @@ def count_of(program: Program) -> int:
     while count > ELEMENTS and count * cost_of(body) > _MOST_COST:
         count //= 2
     return count
+
+
+def from_threads(program: Program) -> int:
+    """Of how many threads on launches are to have several elements a thread."""
+    return FROM_THREADS * (2 if cost_of(program.body) > _MUCH else 1)
 
 
 def several(program: Program, count: int = ELEMENTS, *, neighbors: bool = False) -> Program:

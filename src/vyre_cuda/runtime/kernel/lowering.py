@@ -84,7 +84,7 @@ def _wide(program: Program) -> Wide | None:
     try:
         count = elements.count_of(program)
         near = None if elements.why_apart(program) else elements.several(program, count, neighbors=True)
-        return Wide(elements.several(program, count), count, elements.FROM_THREADS, near)
+        return Wide(elements.several(program, count), count, elements.from_threads(program), near)
     except Refused:
         return None
 
