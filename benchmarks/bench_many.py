@@ -84,7 +84,7 @@ def check(rows: Sequence[Row]) -> None:
 def forms(device: vc.Device, sizes: Sequence[int], *, own: bool = False, covered: bool = True) -> list[Form]:
     kernel = device.compile(saxpy(covered=covered))
     rows, whole = arrays_of(device, sizes, own=own)
-    prepared = entry(kernel).prepared
+    kernels = entry(kernel).kernels()
     ready = Launches(kernel, tuple(rows), None, None)
 
     def loop() -> None:
@@ -95,7 +95,7 @@ def forms(device: vc.Device, sizes: Sequence[int], *, own: bool = False, covered
         kernel.launch_many(rows)
 
     def from_c() -> None:
-        ready.launch(prepared)
+        ready.launch(*kernels)
 
     def one() -> None:
         kernel.launch(*whole)

@@ -2,42 +2,14 @@
  *
  * The launches are independent, which is checked, so they may run in any order. What the entry
  * expects of the table is said in vyre_cuda/kernel.h. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "row_ranges.h"
+#include "rows.h"
 
 #define VYC_ROW_HEADER 16u /* bytes: first block, and blocks along x, y and z */
 #define VYC_ROW_ALIGN 16u
 #define VYC_MOST_BLOCKS INT32_MAX /* along x */
-
-/* What one call works with. */
-typedef struct vyc_many {
-  vyc_prepared *prepared;
-  vyc_prepared *entry; /* NULL: one launch after the other */
-  const vyc_rows *rows;
-  vyc_launch_stream on;
-  vyc_row_range *ranges; /* of arguments that are not empty */
-  vyc_row_key *keys, *room; /* as many */
-  uint32_t range_count;
-  bool clears; /* some outs */
-} vyc_many;
-
-static vyc_run run_of(const vyc_many *many, uint32_t row) {
-  const vyc_rows *rows = many->rows;
-  const uint32_t *grid = &rows->grids[(size_t)row * 3];
-  return (vyc_run){.struct_size = sizeof(vyc_run),
-                   .grid = {grid[0], grid[1], grid[2]},
-                   .argument_count = rows->argument_count,
-                   .scalar_count = rows->scalar_count,
-                   .arguments = rows->arguments + (size_t)row * rows->argument_count,
-                   .scalars = rows->scalars + (size_t)row * rows->scalar_count,
-                   .stream = rows->stream,
-                   .timeout_ns = -1,
-                   .origin = rows->origin,
-                   .flags = rows->flags};
-}
 
 /* All arguments, for what is done with the buffers of a run. */
 static vyc_run run_of_all(const vyc_rows *rows) {
@@ -52,100 +24,6 @@ static uint64_t blocks_of(const vyc_rows *rows, uint32_t row) {
   const uint32_t *grid = &rows->grids[(size_t)row * 3];
   uint64_t blocks = (uint64_t)grid[0] * grid[1];
   return vyc__mul_overflows(blocks, grid[2], &blocks) ? UINT64_MAX : blocks;
-}
-
-/* ---- checks ----------------------------------------------------------------------------------- */
-
-/* A function of its own, because a record needs much of the stack. */
-__attribute__((cold, noinline)) static vyc_status in_row(vyc_status status, uint32_t row) {
-  vyc_error error;
-  vyc__error_save(&error);
-  if (status != VYC_E_INVALID) return status;
-  return vyc__fail(status, error.operation, "row %u: %s", row, error.message);
-}
-
-/* All that vyc__launch_check says of a row, but for arguments that share bytes, which the order of
- * all ranges shows. False: it has the message. */
-static inline bool row_is_plain(vyc_many *many, const vyc_run *run, uint32_t row) {
-  const vyc_prepared *prepared = many->prepared;
-  if (VYC_UNLIKELY(run->scalar_count != prepared->plain_scalars)) return false;
-  for (uint32_t i = 0; i < prepared->binding_count; i++) {
-    const vyc_argument *argument = &run->arguments[i];
-    const vyc_buffer *buffer = argument->buffer;
-    const vyc_binding *binding = &prepared->bindings[i];
-    uint64_t bytes;
-    if (argument->kind != VYC_ARGUMENT_BUFFER || buffer == NULL ||
-        buffer->child.context != prepared->child.context ||
-        vyc__mul_overflows(argument->count, binding->element_bytes, &bytes) ||
-        argument->offset > buffer->bytes || bytes > buffer->bytes - argument->offset)
-      return false;
-    const uint64_t begin = buffer->address + argument->offset;
-    const bool written = binding->role != VYC_ROLE_IN;
-    if (bytes == 0) continue;
-    if (!vyc__is_aligned(begin, binding->element_bytes) || (written && buffer->read_only))
-      return false;
-    many->clears |= written && vyc__needs_clear(prepared, i, run);
-    many->ranges[many->range_count++] =
-        (vyc_row_range){begin, begin + bytes, row, (uint16_t)i, written};
-  }
-  return true;
-}
-
-/* A row that is not plain, with everything that can be wrong with it. */
-__attribute__((cold, noinline)) static vyc_status check_row(vyc_many *many, const vyc_run *run,
-                                                            uint32_t row) {
-  const vyc_prepared *prepared = many->prepared;
-  VYC_TRY(vyc__launch_check(prepared, run));
-  for (uint32_t i = 0; i < prepared->binding_count; i++) {
-    const vyc_argument *argument = &run->arguments[i];
-    const uint64_t begin = argument->buffer->address + argument->offset;
-    const uint64_t bytes = argument->count * prepared->bindings[i].element_bytes;
-    if (bytes == 0) continue;
-    many->clears |= vyc__needs_clear(prepared, i, run);
-    many->ranges[many->range_count++] = (vyc_row_range){
-        begin, begin + bytes, row, (uint16_t)i, prepared->bindings[i].role != VYC_ROLE_IN};
-  }
-  return VYC_OK;
-}
-
-__attribute__((cold, noinline)) static vyc_status fail_meeting(const vyc_many *many,
-                                                               const vyc_row_meeting *meeting) {
-  const vyc_row_range *first = meeting->first, *second = meeting->second;
-  const vyc_run run = run_of(many, first->row);
-  if (first->row == second->row)
-    return in_row(vyc__launch_check(many->prepared, &run), first->row);
-  return vyc__fail(VYC_E_INVALID, "launch",
-                   "rows %u and %u share memory that one of them writes: argument %u of row %u "
-                   "and argument %u of row %u; launch one of them afterwards",
-                   first->row, second->row, first->argument, first->row, second->argument,
-                   second->row);
-}
-
-static vyc_status check_rows(vyc_many *many) {
-  const uint32_t count = many->rows->count;
-  for (uint32_t row = 0; row < count; row++) {
-    const uint32_t before = many->range_count;
-    const vyc_run run = run_of(many, row);
-    if (VYC_LIKELY(row_is_plain(many, &run, row))) continue;
-    many->range_count = before;
-    const vyc_status status = check_row(many, &run, row);
-    if (status != VYC_OK) return in_row(status, row);
-  }
-  many->keys = vyc__row_ranges_sort(many->ranges, many->keys, many->room, many->range_count);
-  const vyc_row_meeting meeting = vyc__row_ranges_meet(many->ranges, many->keys, many->range_count,
-                                                       many->prepared->may_overlap);
-  return VYC_LIKELY(meeting.first == NULL) ? VYC_OK : fail_meeting(many, &meeting);
-}
-
-static vyc_status check_entry(const vyc_many *many) {
-  const vyc_prepared *prepared = many->prepared, *entry = many->entry;
-  if (entry == NULL) return VYC_OK;
-  if (entry->child.context != prepared->child.context || entry->binding_count != 1 ||
-      entry->scalar_count != 3 || entry->has_barrier || prepared->has_barrier ||
-      entry->has_report != prepared->has_report ||
-      memcmp(entry->block, prepared->block, sizeof entry->block) != 0)
-    return vyc__fail(VYC_E_INVALID, "launch", "the entry for many launches is not of this kernel");
-  return VYC_OK;
 }
 
 /* ---- the table -------------------------------------------------------------------------------- */
@@ -280,41 +158,12 @@ static vyc_status launch_part(const vyc_many *many, const vyc_part *part) {
 }
 
 static vyc_status launch_row(const vyc_many *many, uint32_t row) {
-  const vyc_run run = run_of(many, row);
+  const vyc_run run = vyc__row_run(many, row);
   const vyc_status status = vyc_prepared_launch(many->prepared, &run);
-  return VYC_LIKELY(status == VYC_OK) ? VYC_OK : in_row(status, row);
+  return VYC_LIKELY(status == VYC_OK) ? VYC_OK : vyc__in_row(status, row);
 }
 
-static bool is_cleared(const vyc_many *many, const vyc_row_range *range) {
-  const vyc_run run = run_of(many, range->row);
-  return vyc__needs_clear(many->prepared, range->argument, &run);
-}
-
-static const vyc_buffer *buffer_of(const vyc_many *many, const vyc_row_range *range) {
-  const size_t row = (size_t)range->row * many->rows->argument_count;
-  return many->rows->arguments[row + range->argument].buffer;
-}
-
-/* Adjacent ones of a buffer together: the driver fills no memory that is of two allocations. */
-static vyc_status clear_outs(const vyc_many *many) {
-  vyc_context *context = many->prepared->child.context;
-  const vyc_buffer *buffer = NULL;
-  uint64_t begin = 0, end = 0;
-  for (uint32_t i = 0; i < many->range_count; i++) {
-    const vyc_row_range *range = &many->ranges[many->keys[i].range];
-    if (!is_cleared(many, range)) continue;
-    if (range->begin != end || buffer_of(many, range) != buffer) {
-      if (begin != end) VYC_TRY(vyc__clear(context, begin, end - begin, many->on.stream));
-      buffer = buffer_of(many, range);
-      begin = range->begin;
-    }
-    end = range->end;
-  }
-  return begin == end ? VYC_OK : vyc__clear(context, begin, end - begin, many->on.stream);
-}
-
-static vyc_status launch_parts(const vyc_many *many) {
-  if (many->clears) VYC_TRY(clear_outs(many));
+vyc_status vyc__many_launch(const vyc_many *many) {
   for (uint32_t begin = 0; begin < many->rows->count;) {
     const vyc_part part = part_of(many, begin);
     const bool too_large = part.begin == part.end; /* the row alone */
@@ -331,7 +180,8 @@ static vyc_status launch_as_one(const vyc_many *many, uint32_t taken) {
   const vyc_run all = run_of_all(many->rows);
   for (uint32_t i = 0; i < all.argument_count; i++)
     VYC_TRY(vyc__buffer_use(all.arguments[i].buffer, many->on.stream, many->on.slot));
-  const vyc_status status = launch_parts(many);
+  vyc_status status = many->clears ? vyc__many_clear(many) : VYC_OK;
+  if (status == VYC_OK) status = vyc__many_launch(many);
   if (VYC_UNLIKELY(status != VYC_OK)) vyc__record_keep();
   /* Even then: something may have been enqueued. */
   const vyc_status ordered = vyc__run_enqueued(many->prepared->child.context, &all, many->on.stream,
@@ -342,8 +192,7 @@ static vyc_status launch_as_one(const vyc_many *many, uint32_t taken) {
 
 static vyc_status launch_many(vyc_many *many) {
   const uint32_t taken = vyc__marks_taken(many->prepared->child.context);
-  VYC_TRY(check_entry(many));
-  VYC_TRY(check_rows(many));
+  VYC_TRY(vyc__many_check(many));
   VYC_TRY(vyc__launch_stream_of(many->prepared->child.context, &many->on, many->rows->stream));
   if (many->entry != NULL && many->rows->count > 1 && !many->on.captured)
     return launch_as_one(many, taken);

@@ -295,6 +295,10 @@ typedef struct vyc_rows {
   vyc_stream *stream; /* NULL: the context's own order */
   uint32_t origin; /* as in vyc_run */
   uint32_t flags; /* VYC_RUN_..., of all */
+  /* NULL, or a kernel and its entry for many launches, by which outs that must be cleared are
+   * cleared where they are many: one launch instead of a memset each. It writes 0 to its one
+   * binding, of elements of 4 bytes, with a thread for each element along x, and has no scalars. */
+  vyc_prepared *clearing, *many_clearing;
 } vyc_rows;
 
 /* The same as vyc_prepared_launch for each row, in one launch. `many` is another entry of the same

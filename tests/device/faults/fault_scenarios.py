@@ -105,7 +105,7 @@ def many_rows(device: vc.Device) -> None:
     kernel, spread = device.compile(programs.saxpy()), device.compile(programs.every_second())
     stream = device.stream()
     rows = [(device.array(X[:n]), device.array(X[:n]), device.zeros(n, vc.f32), float(n)) for n in (300, 0, 70)]
-    counts = [(device.array(np.arange(n, dtype=np.uint32)), device.zeros(2 * n, vc.u32)) for n in (10, 300)]
+    counts = [(device.array(np.arange(n, dtype=np.uint32)), device.zeros(2 * n, vc.u32)) for n in (10, 300, 1, 2, 3, 4)]
     for on in (None, None, stream):
         kernel.launch_many(rows, stream=on)
         spread.launch_many(counts, stream=on)

@@ -98,6 +98,51 @@ def test_outs_are_cleared_where_the_program_does_not_write(device: vc.Device) ->
         np.testing.assert_array_equal(0, out.numpy()[1::2])
 
 
+def every_third(type_: vc.Type) -> vc.Program:
+    b = vc.Builder(f"every_third_{type_.name}", block=64)
+    n, out = b.scalar("n", vc.u32), b.output("out", type_)
+    b.work(n)
+    with b.if_(vc.global_id.x < n):
+        out[vc.global_id.x * 3] = type_(1)
+    return b.build()
+
+
+@pytest.mark.parametrize("type_", [vc.u8, vc.f16, vc.f32, vc.f64], ids=str)
+def test_many_outs_are_cleared_whatever_their_alignment(device: vc.Device, type_: vc.Type) -> None:
+    kernel, rng = device.compile(every_third(type_)), np.random.default_rng(type_.itemsize)
+    arena = device.array(np.full(4000, 7, type_.dtype))
+    outs = [device.array(np.full(int(n), 7, type_.dtype)) for n in rng.integers(0, 300, 40)]
+    outs += [arena[100 * i + int(rng.integers(0, 9)) : 100 * i + 80] for i in range(40)]
+    outside = np.full(4000, 7, type_.dtype)
+
+    kernel.launch_many([(-(-out.size // 3), out) for out in outs])
+
+    for i, out in enumerate(outs):
+        wanted = np.zeros(out.size, type_.dtype)
+        wanted[::3] = 1
+        np.testing.assert_array_equal(wanted, out.numpy(), err_msg=f"row {i}")
+        if i >= 40:
+            first = 100 * (i - 39) - 20 - out.size
+            outside[first : first + out.size] = wanted
+    np.testing.assert_array_equal(outside, arena.numpy())
+
+
+def test_many_outs_are_cleared_by_one_launch(device: vc.Device) -> None:
+    kernel = device.compile(every_third(vc.f32))
+    outs = [device.array(np.full(90, 7, F32)) for _ in range(50)]
+    rows = [(30, out) for out in outs[::2]]
+    kernel.launch_many(rows)
+    before = device.stats()
+
+    kernel.launch_many(rows)
+
+    after = device.stats()
+    assert after.kernel_launches == before.kernel_launches + 2
+    assert after.fill_operations == before.fill_operations
+    for out in outs[1::2]:
+        np.testing.assert_array_equal(7, out.numpy())
+
+
 def test_a_given_grid_is_that_of_each_row(device: vc.Device) -> None:
     kernel, rows = device.compile(programs.saxpy()), saxpy_rows(device, (600, 100, 1000))
 

@@ -5,7 +5,12 @@ from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.core.context import Stream
 
 class Rows:
-    def launch(self, many: PreparedKernel | None) -> None: ...
+    def launch(
+        self,
+        many: PreparedKernel | None,
+        clearing: PreparedKernel | None = None,
+        many_clearing: PreparedKernel | None = None,
+    ) -> None: ...
 
 class Launches(Rows):
     def __init__(self, dispatcher: Dispatcher, rows: tuple[Any, ...], grid: Any, on: Stream | None) -> None: ...

@@ -80,10 +80,13 @@ cdef class Rows:
         self._held_count += frame.held_count
         frame.held_count = 0
 
-    def launch(self, PreparedKernel many) -> None:
-        """`many`: the entry that takes all rows in one launch; None: one row after the other."""
+    def launch(self, PreparedKernel many, PreparedKernel clearing=None, PreparedKernel many_clearing=None) -> None:
+        """`many`: the entry that takes all rows in one launch; None: one row after the other. `clearing`: the kernel
+        that clears outs, and its entry, if outs may have to be cleared."""
         cdef vyc_prepared *entry = NULL if many is None else many._h
         cdef vyc_status status
+        self._rows.clearing = NULL if clearing is None else clearing._h
+        self._rows.many_clearing = NULL if many_clearing is None else many_clearing._h
         with nogil:
             status = vyc_prepared_launch_many(self._dispatcher._prepared._h, entry, &self._rows)
         check(status)

@@ -337,6 +337,8 @@ cdef extern from "vyre_cuda.h" nogil:
         vyc_stream *stream
         uint32_t origin
         uint32_t flags
+        vyc_prepared *clearing
+        vyc_prepared *many_clearing
 
     vyc_status vyc_prepared_launch_many(vyc_prepared *prepared, vyc_prepared *many, const vyc_rows *rows)
     vyc_status vyc_call_create(vyc_call **call_out, vyc_prepared *prepared, const vyc_run *run)

@@ -42,7 +42,7 @@ def launch_many(kernel: Kernel, rows: Any, stream: Any, grid: Any) -> None:
 
 def _launch(kernel: Kernel, rows: tuple[Any, ...], stream: Any, grid: Any) -> None:
     on = named_stream(kernel.device.context, stream)
-    Launches(kernel, rows, grid, on).launch(entry(kernel).prepared)
+    Launches(kernel, rows, grid, on).launch(*entry(kernel).kernels())
 
 
 def entry(kernel: Kernel) -> Entry:

@@ -14,8 +14,8 @@ from vyre_cuda.runtime.base.range_names import HOST
 from vyre_cuda.runtime.kernel.many import entry, rows_of, taken_apart
 
 if TYPE_CHECKING:
-    from vyre_cuda._native.call.prepared import PreparedKernel
     from vyre_cuda.runtime.kernel.kernel import Kernel
+    from vyre_cuda.runtime.kernel.rows_entry import Entry
 
 
 def many(kernel: Kernel, rows: Any, grid: Any) -> list[Any]:
@@ -23,12 +23,12 @@ def many(kernel: Kernel, rows: Any, grid: Any) -> list[Any]:
     listed = rows_of(kernel.program, argument_parameters(kernel.program), rows)
     kernel._refuse_in_recording()
     with kernel.device._watch.profiled(HOST, kernel.program.name):
-        prepared = entry(kernel).prepared
-        if prepared is None:
+        found = entry(kernel)
+        if found.prepared is None:
             return [_apart(kernel, number, row, grid) for number, row in enumerate(listed)]
         for row in listed if kernel.device._watch.traces else ():
             kernel._note(*taken_apart(kernel.program, row))
-        return _together(kernel, prepared, listed, grid)
+        return _together(kernel, found, listed, grid)
 
 
 def _apart(kernel: Kernel, number: int, row: Any, grid: Any) -> Any:
@@ -42,7 +42,7 @@ def _apart(kernel: Kernel, number: int, row: Any, grid: Any) -> Any:
         raise
 
 
-def _together(kernel: Kernel, prepared: PreparedKernel, rows: tuple[Any, ...], grid: Any) -> list[Any]:
+def _together(kernel: Kernel, found: Entry, rows: tuple[Any, ...], grid: Any) -> list[Any]:
     device = kernel.device
     calls = Calls(kernel, rows, grid, tuple(p.type.itemsize for p in kernel.program.parameters if p.is_buffer))
     memory = device.empty(max(calls.nbytes, 1), u8)
@@ -52,7 +52,7 @@ def _together(kernel: Kernel, prepared: PreparedKernel, rows: tuple[Any, ...], g
         memory[: calls.read_end].copy_from(staging[: calls.read_end])
     calls.put(memory)
     try:
-        calls.launch(prepared)
+        calls.launch(*found.kernels())
         if calls.nbytes > calls.written_at:
             memory[calls.written_at : calls.nbytes].numpy(out=staging[: calls.nbytes - calls.written_at])
         else:

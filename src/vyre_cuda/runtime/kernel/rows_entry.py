@@ -13,6 +13,10 @@ from vyre_cuda.codegen.emit.text import entry_name
 from vyre_cuda.descriptors import stored
 from vyre_cuda.descriptors.signature import PARAMETER_KINDS, ROLES
 from vyre_cuda.errors import CompileError, DriverError
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.functions import global_id
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import u32
 from vyre_cuda.later import later
 from vyre_cuda.records import replace
 from vyre_cuda.runtime.kernel.assertions import Checks
@@ -20,10 +24,11 @@ from vyre_cuda.runtime.kernel.kernel import kernel_label
 from vyre_cuda.runtime.kernel.kernels import Kernels, Key, disk_key
 
 if TYPE_CHECKING:
-    from vyre_cuda.runtime.kernel import lowering
+    from vyre_cuda.runtime.kernel import lowering, many
     from vyre_cuda.runtime.kernel.kernel import Kernel
 else:
     lowering = later("vyre_cuda.runtime.kernel.lowering")
+    many = later("vyre_cuda.runtime.kernel.many")
 
 CHECKS = "checks of the emulator, which name the buffers of a launch"
 
@@ -46,13 +51,25 @@ def what_keeps_apart(kernel: Kernel) -> str | None:
 
 
 class Entry:
-    """The prepared entry, and what explains its failed checks."""
+    """The prepared entry, what explains its failed checks, and the kernel that clears results where it leaves gaps."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.prepared: PreparedKernel | None = None
         self._checks: Checks | None = None
-        if what_keeps_apart(kernel) is None:
-            self._make(kernel, kernel.device._kernels)
+        self._clearing: Kernel | None = None
+        if what_keeps_apart(kernel) is not None:
+            return
+        self._make(kernel, kernel.device._kernels)
+        outs = (p.name for p in kernel.program.parameters if p.kind == "out" and p.zeroed)
+        if any(name not in kernel.lowered.covered for name in outs):
+            self._clearing = kernel.device.compile(_clearing_program())
+
+    def kernels(self) -> tuple[PreparedKernel | None, PreparedKernel | None, PreparedKernel | None]:
+        """The prepared entry, the kernel that clears, and its entry."""
+        clearing = self._clearing
+        if clearing is None:
+            return self.prepared, None, None
+        return self.prepared, clearing.prepared, many.entry(clearing).prepared
 
     def _make(self, kernel: Kernel, kernels: Kernels) -> None:
         key: Key = (kernel.program.to_bytes(), kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known)
@@ -80,6 +97,16 @@ class Entry:
         except CompileError as error:
             raise lowering.explained(error, kernel.program, bounds=kernel.bounds, known=kernel.known) from None
         store.write(name, (stored.encode(found), ptx, image))
+
+
+def _clearing_program() -> Program:
+    """out[i] = 0, as the C layer expects it."""
+    b = Builder("clear_results", block=256)
+    out = b.output("out", u32, zeroed=False)
+    i = b.let("i", global_id.x)
+    with b.if_(i < out.size):
+        out[i] = u32(0)
+    return b.build()
 
 
 def _lowered(kernel: Kernel, kernels: Kernels) -> Lowered:
