@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from vyre_cuda.frontend.dispatching import ABSENT
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass
 
@@ -70,6 +71,8 @@ class Capture:
         """What a remembered call compares by identity: namespace or cell, name and value. A value that can change
         without being replaced is compared with nothing, so that such calls are not remembered."""
         value = self.value()
+        if value is Missing:
+            return self.container, self.name, ABSENT
         if isinstance(self.container, FunctionType) and self.name == "__kwdefaults__":  # its items have their own rows
             return self.container, self.name, value
         return ({} if _is_changeable(value) else self.container), self.name, value
