@@ -47,7 +47,7 @@ def slices(x: vc.In[vc.f32, 2], y: vc.InOut[vc.f32, 2]):
     near = vc.local(vc.f32, (2, 3))
     i = vc.work(x.shape[0])
     near[1, :3] = x[i, 1:4]  # past the end of the axis it is 0
-    sums[i] = sum(near[1, :3])
+    sums[i] = sum(near[1, :3], vc.f32(0)) + sum((), start=vc.f32(0))
     a, b, _ = y[i, :3]
     y[i, :2] = b, a
     y[i, 2:5:2] = 7
