@@ -24,7 +24,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from vyre_cuda.frontend.dispatching import ABSENT
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass
 
@@ -67,12 +66,12 @@ class Capture:
         except AttributeError:
             return Missing
 
-    def row(self) -> tuple[Any, str, Any]:
+    def row(self, absent: object) -> tuple[Any, str, Any]:
         """What a remembered call compares by identity: namespace or cell, name and value. A value that can change
-        without being replaced is compared with nothing, so that such calls are not remembered."""
+        without being replaced is compared with nothing, so that such calls are not remembered. `absent` stands for no value."""
         value = self.value()
         if value is Missing:
-            return self.container, self.name, ABSENT
+            return self.container, self.name, absent
         if isinstance(self.container, FunctionType) and self.name == "__kwdefaults__":  # its items have their own rows
             return self.container, self.name, value
         return ({} if _is_changeable(value) else self.container), self.name, value
