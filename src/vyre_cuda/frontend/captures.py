@@ -68,7 +68,8 @@ class Capture:
 
     def row(self, absent: object) -> tuple[Any, str, Any]:
         """What a remembered call compares by identity: namespace or cell, name and value. A value that can change
-        without being replaced is compared with nothing, so that such calls are not remembered. `absent` stands for no value."""
+        without being replaced is compared with nothing, so that such calls are not remembered. `absent` stands for the
+        value of a name that does not exist."""
         value = self.value()
         if value is Missing:
             return self.container, self.name, absent
