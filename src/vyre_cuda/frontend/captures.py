@@ -66,10 +66,13 @@ class Capture:
         except AttributeError:
             return Missing
 
-    def row(self) -> tuple[Any, str, Any]:
+    def row(self, absent: object) -> tuple[Any, str, Any]:
         """What a remembered call compares by identity: namespace or cell, name and value. A value that can change
-        without being replaced is compared with nothing, so that such calls are not remembered."""
+        without being replaced is compared with nothing, so that such calls are not remembered. `absent` stands for the
+        value of a name that does not exist."""
         value = self.value()
+        if value is Missing:
+            return self.container, self.name, absent
         if isinstance(self.container, FunctionType) and self.name == "__kwdefaults__":  # its items have their own rows
             return self.container, self.name, value
         return ({} if _is_changeable(value) else self.container), self.name, value

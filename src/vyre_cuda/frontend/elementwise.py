@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.frontend.captures import captures_of, state_of
 from vyre_cuda.frontend.current import Running
-from vyre_cuda.frontend.dispatching import FREE, FunctionDispatcher, Variant, call_by_vector
+from vyre_cuda.frontend.dispatching import ABSENT, FREE, FunctionDispatcher, Variant, call_by_vector
 from vyre_cuda.frontend.function import Function
 from vyre_cuda.frontend.parameters import KernelParameter
 from vyre_cuda.frontend.rewriting.syntax import refused
@@ -155,7 +155,7 @@ class ElementKernel(FunctionDispatcher):
         resident = next((each.device for each in args if isinstance(each, arrays.DeviceArray)), None)
         device = default.default_device() if resident is None else resident
         captures = captures_of(self._kernels.definition.function)
-        captured = tuple(each.row() for each in captures)
+        captured = tuple(each.row(ABSENT) for each in captures)
         kernel = device.compile(self._kernels.program(self._form))
         rows = tuple((row.name, FREE, FREE, -1) for row in kernel.program.parameters[:-1])
         self._remember(Variant(kernel, device, resident is None, rows, captured))

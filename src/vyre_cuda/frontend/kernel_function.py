@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 from vyre_cuda.frontend import specialization
 from vyre_cuda.frontend.building.program import Definition, build
 from vyre_cuda.frontend.captures import Capture, captures_of, constant_key, functions_in, state_of
-from vyre_cuda.frontend.dispatching import FREE, FunctionDispatcher, Variant, call_by_vector
+from vyre_cuda.frontend.dispatching import ABSENT, FREE, FunctionDispatcher, Variant, call_by_vector
 from vyre_cuda.frontend.parameters import NO_DEFAULT, KernelParameter, parameters_of
 from vyre_cuda.frontend.rewriting.function import rewrite
 from vyre_cuda.frontend.source import source_of
@@ -222,7 +222,7 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
     ) -> Any:
         """Call the kernel for these arguments; `caller` remembers it, `fixed` are its open parameters."""
         given = specialization.open_of(self._name, self._parameters, arguments, fixed)
-        captured = tuple(each.row() for each in self._captures(given))
+        captured = tuple(each.row(ABSENT) for each in self._captures(given))
         kernel = device.compile(self._program(given), specialize=specialize)
         rows = tuple(self._row(each, given, fixed) for each in self._parameters if each.is_argument)
         caller._remember(Variant(kernel, device, is_default, rows, captured))

@@ -223,6 +223,13 @@ class Slotted:
     __slots__ = ("factor",)
 
 
+class Scale:
+    factor = 2
+
+    def times(self, v: Any) -> Any:
+        return v * self.factor
+
+
 def by_default(v: Any, factor: int = 2) -> Any:
     return v * factor
 
@@ -236,12 +243,13 @@ def by_code(v: Any) -> Any:
 
 
 BY_CODE = {factor: eval(f"lambda v: v * {factor}").__code__ for factor in (2, 3, 5)}
-SLOTTED = Slotted()
+SLOTTED, SCALE_OBJECT = Slotted(), Scale()
 WAYS: dict[str, tuple[Any, Any]] = {
     "default": (by_default, lambda factor: setattr(by_default, "__defaults__", (factor,))),
     "named default": (by_named_default, lambda factor: setattr(by_named_default, "__kwdefaults__", {"factor": factor})),
     "item": (by_named_default, lambda factor: by_named_default.__kwdefaults__.update(factor=factor)),  # type: ignore[union-attr]
     "code": (by_code, lambda factor: setattr(by_code, "__code__", BY_CODE[factor])),
+    "class": (lambda v: SCALE_OBJECT.times(v), lambda factor: setattr(Scale, "factor", factor)),
     "slot": (lambda v: v * SLOTTED.factor, lambda factor: setattr(SLOTTED, "factor", factor)),
 }
 

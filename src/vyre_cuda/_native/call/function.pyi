@@ -4,6 +4,7 @@ from vyre_cuda._native.call.dispatch import Dispatcher
 
 _Kind = TypeVar("_Kind", bound=type[FunctionDispatcher])
 
+ABSENT: object
 FREE: object
 MOST_VARIANTS: int
 

@@ -43,6 +43,10 @@ cdef str CODE = "__code__", DEFAULTS = "__defaults__"
 # Stands for the value of a parameter that is not a const.
 FREE = object()
 
+# Stands for the value of a name that did not exist.
+ABSENT = object()
+cdef PyObject *absent = <PyObject *>ABSENT
+
 # Arguments of the calls that are compared here; others go to `_first_call` each time.
 cdef enum:
     MOST_ARGUMENTS = 64
@@ -55,7 +59,7 @@ cdef class Variant:
     def __init__(self, Dispatcher kernel not None, device, bint is_default, tuple parameters not None,
                  tuple captures not None) -> None:
         """`parameters`: (name, value of a const or FREE, default of a const or FREE, NumPy type number that a TypeVar
-        stands for or -1) each, of those that a call takes; `captures`: (namespace or cell, name, value) each."""
+        stands for or -1) each, of those that a call takes; `captures`: (namespace or cell, name, value or ABSENT) each."""
         cdef Py_ssize_t i
         self.kernel = kernel
         self.device = device
@@ -85,6 +89,8 @@ cdef class Variant:
         for i in range(PyTuple_GET_SIZE(self.captures)):
             row = PyTuple_GET_ITEM(self.captures, i)
             value = named(<object>PyTuple_GET_ITEM(<object>row, 0), <object>PyTuple_GET_ITEM(<object>row, 1))
+            if value == NULL:
+                value = absent
             if value != PyTuple_GET_ITEM(<object>row, 2):
                 return False
         return True

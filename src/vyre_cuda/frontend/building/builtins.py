@@ -70,9 +70,9 @@ def _holds(table: dict[Any, str], function: Any) -> bool:
 
 def _only_python(function: Callable[..., Any]) -> Callable[..., Any]:
     def called(*arguments: Any, **named: Any) -> Any:
-        for value in (*arguments, *named.values()):
+        is_sum = function is sum  # which adds values of the device, to a first one too
+        for value in arguments[:1] if is_sum else (*arguments, *named.values()):
             elements = value if isinstance(value, (list, tuple)) else ()
-            is_sum = function is sum
             if is_dynamic(value) or isinstance(value, Buffer) or (not is_sum and any(map(is_dynamic, elements))):
                 if function in _CONTAINERS and not isinstance(value, Buffer) and not is_dynamic(value):
                     continue
