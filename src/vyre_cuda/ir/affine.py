@@ -87,6 +87,10 @@ class Affine:
         above = self.constant % count
         return Affine(self.bits, self.terms, self.constant - above), above
 
+    def without(self, left_out: Callable[[int, int], bool]) -> Affine:
+        """The sum of the constant and those terms for which this, called with term and coefficient, is false."""
+        return Affine(self.bits, tuple([each for each in self.terms if not left_out(*each)]), self.constant)
+
     # ---- wrapping ----
 
     def interval(self, of: Callable[[int], Interval], *, signed: bool = False) -> Interval:

@@ -132,6 +132,64 @@ def test_indices_that_wrap_around(device: vc.Device) -> None:
         check(kernel, 0, size)
 
 
+# ---- blocks that begin where the launch says -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
+@pytest.mark.parametrize("type_", (vc.u8, vc.bf16, vc.f32, vc.f64), ids=str)
+def test_rows_of_every_width(device: vc.Device, type_: vc.Type, index: vc.Type) -> None:
+    """A block reverses the vectors of a row; whether they begin at multiples depends on row times width."""
+    count = lanes(type_)
+    b = vc.Builder("rows", block=4, index=index)
+    x = b.input("x", type_, ndim=2)
+    y = b.inout("y", type_)
+    row, column = b.let("row", vc.block_id.x), b.let("column", vc.thread_id.x * count)
+    values = list(x.vector((row, column), count))
+    begin = b.let("begin", row * x.shape[1] + column)
+    with b.if_(column + (count - 1) < x.shape[1]):
+        y.vector(begin, count).set(*reversed(values))
+    kernel = device.compile(b.build())
+
+    assert sum(".v" in line for line in kernel.ptx.splitlines() if "global" in line) == 2
+    for width in (*range(1, 2 * count + 2), 3 * count, 4 * count):
+        for begin_ in (0, 1):
+            x_, y_ = (edge_values(type_, 3 * width + 1, seed)[begin_ : begin_ + 3 * width] for seed in (width, 99))
+            given = device.array(np.concatenate([x_[:begin_], x_]))[begin_:].reshape(3, width)
+            written = device.array(y_)
+            kernel.launch(given, written, grid=3)
+            assert_same(vc.evaluate(kernel.program, x_.reshape(3, width), y_, grid=3), written.numpy())
+
+
+@pytest.mark.parametrize("backwards", (False, True))
+@pytest.mark.parametrize("type_", (vc.i8, vc.f16, vc.i64), ids=str)
+def test_blocks_that_begin_at_any_number(device: vc.Device, type_: vc.Type, backwards: bool) -> None:
+    count = lanes(type_)
+    order = range(count)[:: -1 if backwards else 1]
+    b = vc.Builder("start", block=4, index=vc.u32)
+    x = b.input("x", type_)
+    out = b.output("out", type_, size=x.size)
+    start = b.scalar("start", vc.u32)
+    i = b.let("i", vc.global_id.x * count + start)
+    values = [b.let(f"v{k}", x[i + k]) for k in order]
+    for k in order:
+        out[i + k] = values[k]
+    b.work(x.size)
+    kernel = device.compile(b.build())
+    x_ = edge_values(type_, 5 * count + 3, 1)
+
+    assert ".v" in kernel.ptx
+    for start_ in (*range(2 * count + 1), 2**32 - 1, 2**32 - count, 2**32 - count - 1):
+        assert_same(vc.evaluate(kernel.program, x_, start_), kernel(x_, start_))
+
+
+def test_what_differs_between_threads_is_not_looked_at() -> None:
+    stencil = "store y[global_id.x], add(load(x[global_id.x]), load(x[add(global_id.x, u32:1)]))"
+    rows = "let r = multiply(global_id.x, size(z))\nstore y[i], add(load(x[r]), load(x[add(r, u32:1)]))"
+
+    assert ".v2" not in text_of(stencil)
+    assert ".v2" not in text_of(rows)
+
+
 # ---- order -----------------------------------------------------------------------------------------------------------
 
 
@@ -235,7 +293,7 @@ def test_a_load_is_not_moved_over_a_store_that_many_others_follow(device: vc.Dev
     first = y[i]
     y[y[i + 2]] = 9
     for k in range(100):
-        z[i + 3 * k] = k
+        z[vc.global_id.x * 3 + k] = k  # not in blocks
     out.vector(i, 2).set(first, y[i + 1])
     b.work(1)
 

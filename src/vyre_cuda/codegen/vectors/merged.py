@@ -1,11 +1,13 @@
 """Code in which neighbors are loaded and stored at once.
 
-Where some of the elements have a guard, a branch takes the vector if all of them are inside, and otherwise each for
-itself. More than four elements travel in words.
+Where some of the elements have a guard, or it depends on the launch or the block whether they begin at a multiple of
+their number, a branch takes the vector if all is well, and otherwise each for itself. More than four elements travel
+in words.
 """
 
 from __future__ import annotations
 
+from vyre_cuda.codegen.forms.isel import UNSIGNED
 from vyre_cuda.codegen.lowering.access_forms import Form, VectorForm
 from vyre_cuda.codegen.lowering.isel_memory import REACH, Memory
 from vyre_cuda.codegen.ssa.peephole import Builder
@@ -57,7 +59,7 @@ class _Merging:
     def _chunk(self, chunk: Chunk) -> None:
         function = self._b.function
         guarded = [member for member in chunk.members if form_of(function, member).guarded]
-        if guarded:
+        if guarded or chunk.looks:
             self._either(chunk, guarded)
         elif chunk.kind == "load":
             self._load(chunk, [_value(member) for member in chunk.members])
@@ -65,13 +67,15 @@ class _Merging:
             self._store(chunk)
 
     def _either(self, chunk: Chunk, guarded: list[Access]) -> None:
-        """The vector if all elements are inside, else each access for itself."""
+        """The vector if its elements are inside and begin where it can, else each access for itself."""
         function = self._b.function
         if chunk.kind == "load":
             self._move_operands(chunk)
-        inside = self._all_inside(chunk, guarded)
+        condition = self._all_inside(chunk, guarded) if guarded else self._b.true
+        if chunk.looks:
+            condition = self._b.apply("logical_and", self._begins_there(chunk), condition)
         otherwise, end = function.label(), function.label()
-        function.effect("branch", (inside,), (otherwise, True))
+        function.effect("branch", (condition,), (otherwise, True))
         if chunk.kind == "load":
             self._load_either(chunk, otherwise, end)
             return
@@ -111,6 +115,16 @@ class _Merging:
                 if value not in self._made:
                     self._made.add(value)
                     function.code.append(value)
+
+    def _begins_there(self, chunk: Chunk) -> int:
+        """Whether the number of the first element is a multiple of how many they are, by that of one known here."""
+        b = self._b
+        member = min(chunk.members, key=_position)
+        number = form_of(b.function, member).number
+        type_ = UNSIGNED[b.function.types[number]]
+        count = len(chunk.members)
+        rest = b.apply("bitwise_and", b.convert("retype", type_, number), b.constant(type_, count - 1))
+        return b.apply("equal", rest, b.constant(type_, member.above % count))
 
     def _all_inside(self, chunk: Chunk, guarded: list[Access]) -> int:
         """Whether all elements are inside: where each is compared with the size, it is enough that the last one is, as

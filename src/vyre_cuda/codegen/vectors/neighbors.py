@@ -1,20 +1,22 @@
 """Loads and stores of neighboring elements by one thread, which can be made at once.
 
 A group is of one buffer or shared array: elements within a block of up to 16 bytes that begins at a multiple of its
-size, as `ir/affine.py` says of the sums that their numbers are. Its loads are made where the first of them stands, its
+size, as `ir/affine.py` says of the sums that their numbers are. Where that depends on what is the same for all threads
+of a block, such as a row times a width, the code looks. Its loads are made where the first of them stands, its
 stores where the last one does. Nothing in between may jump, and nothing may touch what is moved over it: elements of
 other arrays do not, as no call lets a buffer that is written share memory, nor do other elements of the same array.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from vyre_cuda.codegen.lowering.access_forms import Form
 from vyre_cuda.codegen.lowering.isel_memory import Memory
 from vyre_cuda.codegen.lowering.linear import Linear
 from vyre_cuda.codegen.ssa.ssa import OF_WARP, Effect, Function
-from vyre_cuda.ir.affine import Affine
+from vyre_cuda.ir.affine import Affine, affine
 from vyre_cuda.records import dataclass, field
 
 # What one instruction loads or stores at most, in bytes (PTX ISA, ld and st).
@@ -31,8 +33,14 @@ _PASSED = frozenset({"set", "comment", "statement"})
 # Values that are not the same where they are moved to.
 _FIXED = frozenset({"load", "load_vector", "lane", "atomic", "read"})
 
-# The array, whether its elements are loaded or stored, the size of a block, and where the block begins.
-_Key: TypeAlias = tuple[str, str, int, Affine, str]
+# Ops whose values are the same where their operands are.
+_OF_OPERANDS = frozenset({"add", "subtract", "multiply", "multiply_add", "multiply_wide", "multiply_wide_add"}) | {
+    *("widen", "low", "retype", "left_shift", "right_shift", "quotient", "minimum", "maximum"),
+}
+
+# The array, whether its elements are loaded or stored, the size of a block, where the block begins, whether the code
+# must look if that is a multiple of its size, and the type of the numbers.
+_Key: TypeAlias = tuple[str, str, int, Affine, bool, str]
 
 
 @dataclass(slots=True)
@@ -53,6 +61,7 @@ class Group:
     kind: Literal["load", "store"]
     place: str
     size: int  # elements of the block
+    looks: bool  # the code must look whether the block begins at a multiple of its size
     members: dict[int, Access] = field(default_factory=dict)
 
     @property
@@ -70,6 +79,7 @@ class Chunk:
 
     kind: Literal["load", "store"]
     place: str
+    looks: bool
     members: tuple[Access, ...]
 
     @property
@@ -138,7 +148,7 @@ class _Search:
             return
         number = self._linear.of(form.number)
         access = Access(position, item, form.place, number, 0)
-        found = self._block(access) if form.space in self._spaces and self._is_worth_it(access) else None
+        found = self._block(access) if form.space in self._spaces else None
         key = None if found is None else (form.place, kind, *found, self._function.types[form.number])
         self._close_touched(access, key)
         group = None if key is None else self._joined(kind, access, key)
@@ -148,21 +158,30 @@ class _Search:
                 old, of = self._stores.pop(0)
                 self._forgotten = max(self._forgotten, old.position if of is None else of.last)
 
-    def _is_worth_it(self, access: Access) -> bool:
-        """An element of a buffer that all threads access is in a cache, and needs no second form of the kernel."""
-        place = self._memory.places[access.place]
-        return bool(place.symbol or access.number.terms)
+    def _block(self, access: Access) -> tuple[int, Affine, bool] | None:
+        """The size of the largest block that the access has a certain place in, where it begins, and whether the code
+        must look.
 
-    def _block(self, access: Access) -> tuple[int, Affine] | None:
-        """The size of the largest block that the access has a certain place in, and where it begins."""
-        count = VECTOR_BYTES // self._memory.places[access.place].type.itemsize
-        while count > 1:
-            found = access.number.within_block(count)
-            if found is not None:
-                access.above = found[1]
-                return count, found[0]
-            count //= 2
+        An element of a buffer that all threads access is in a cache, and needs no second form of the kernel.
+        """
+        number = access.number
+        place = self._memory.places[access.place]
+        if not number.terms and not place.symbol:
+            return None
+        for looks in (False, True):
+            count = VECTOR_BYTES // place.type.itemsize
+            while count > 1:
+                known = number.without(self._is_same(count)) if looks else number
+                found = known.within_block(count)
+                if found is not None and (known.terms or not looks):
+                    access.above = found[1]
+                    return count, affine(number.bits, number.terms, number.constant - found[1]), looks
+                count //= 2
         return None
+
+    def _is_same(self, count: int) -> Callable[[int, int], bool]:
+        """Whether a term is the same for all threads of a block, and its product may be no multiple of `count`."""
+        return lambda term, coefficient: coefficient % count != 0 and is_of_block(self._function, term)
 
     def _joined(self, kind: Literal["load", "store"], access: Access, key: _Key) -> Group:
         group = self._open.get(key)
@@ -172,7 +191,7 @@ class _Search:
         if group is None:
             if len(self._open) == _MOST_OPEN:
                 self._close(self._open.pop(next(iter(self._open))))
-            group = self._open[key] = Group(kind, access.place, key[2])
+            group = self._open[key] = Group(kind, access.place, key[2], key[4])
         group.members[access.above] = access
         return group
 
@@ -211,8 +230,26 @@ class _Search:
                 if left.issuperset(wanted):
                     left.difference_update(wanted)
                     members = tuple([group.members[above] for above in wanted])
-                    self.found.append(Chunk(group.kind, group.place, members))
+                    self.found.append(Chunk(group.kind, group.place, group.looks, members))
             size //= 2
+
+
+def is_of_block(function: Function, value: int) -> bool:
+    """Whether it is made of what a launch and a block are given alone."""
+    work = [value]
+    for _ in range(_MOST_MOVED):
+        if not work:
+            return True
+        each = work.pop()
+        op = function.ops[each]
+        if op == "special":
+            if not function.attrs[each].startswith(("%ctaid", "%nctaid")):
+                return False
+        elif op in _OF_OPERANDS:
+            work.extend(function.args[each])
+        elif op not in ("parameter", "const"):
+            return False
+    return False
 
 
 def _may_touch(one: Access, other: Access) -> bool:
