@@ -265,7 +265,7 @@ static void begin_steps(vyc_graph *graph) {
 
 /* For messages about its launches: the number of steps, and as many kernels as fit. */
 static vyc_status name_graph(vyc_graph *graph) {
-  char text[160];
+  char text[512];
   int used = snprintf(text, sizeof text, "a graph of %u step%s", graph->step_count,
                       graph->step_count == 1 ? "" : "s");
   const char *between = " (", *last = NULL;

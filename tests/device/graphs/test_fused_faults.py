@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 
 import numpy as np
 import pytest
@@ -102,6 +103,29 @@ def test_a_fault_while_the_plain_graph_is_made_beside_the_fused_one_is_told(
         graph.replay(y=scene.x, a=1.0)
         assert graph.node_count == 5
         np.testing.assert_array_equal(scene.x.numpy(), np.full(N, 2, F32))
+
+
+def test_a_fault_names_all_programs_of_a_merged_kernel(emulator: Emulator) -> None:
+    b = vc.Builder("far", block=64)
+    x = b.input("x", vc.f32)
+    z = b.output("z", vc.f32)
+    b.work(z.size)
+    i = b.let("i", vc.global_id.x)
+    z[i] = x[i + (1 << 28)]
+    device = vc.Device("emulator")
+    far, near = device.compile(b.build(), bounds="off"), device.compile(scaled("near"), bounds="off")
+    w, x, y, v = (floats(device, 1) for _ in range(4))
+    with device.record(fuse=True) as graph:
+        near.launch(x, y, 1.0, 0.0)
+        far.launch(w, v)
+    graph.replay()
+    assert graph.node_count == 1
+    with pytest.raises(vc.DeviceLostError) as caught:
+        device.synchronize()
+    device.close()
+
+    (launch,) = [line for line in caught.value.launches if "graph" in line]
+    assert re.search(r"near \(.*test_fused_graphs.py:\d+\), far \(.*test_fused_faults.py:\d+\) as one kernel", launch)
 
 
 def test_a_lost_device_is_told(emulator: Emulator, leak_check: object) -> None:

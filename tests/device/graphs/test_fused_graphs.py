@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,38 @@ def test_a_graph_can_be_fused_after_its_recording(device: vc.Device, kernel: vc.
     graph.replay()
     assert graph.node_count == 2
     graph.fuse()
-    graph.compile()
-    assert graph.node_count in (1, 2)  # none has run since
     graph.replay(b=2.0)
     assert graph.node_count == 1
     np.testing.assert_array_equal(z.numpy(), np.arange(N, dtype=F32) * 6 + 6)
+
+
+def test_a_graph_that_waits_for_values_is_fused_by_its_next_replay(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y, z = floats(device, 1), device.zeros(N, vc.f32), device.zeros(N, vc.f32)
+    with device.record() as graph:
+        kernel.launch(x, y, 2.0, vc.symbol("b"))
+        kernel.launch(y, z, 3.0, 0.0)
+    graph.replay(b=1.0)
+    assert (first(z), graph.node_count) == (9, 2)
+    graph.fuse()
+    with pytest.raises(vc.RecordingError, match="no value is known for b"):
+        graph.compile()
+    graph.replay(b=2.0)
+    assert (first(z), graph.node_count) == (12, 1)
+
+
+def test_threads_replay_while_a_graph_is_fused(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y, z = floats(device, 1), device.zeros(N, vc.f32), device.zeros(N, vc.f32)
+    for _ in range(5):
+        with device.record() as graph:
+            kernel.launch(x, y, 2.0, vc.symbol("b", 0.0))
+            kernel.launch(y, z, 3.0, 1.0)
+        with ThreadPoolExecutor(4) as pool:
+            replays = [pool.submit(graph.replay, **({"b": 0.0} if k % 3 else {})) for k in range(40)]
+            pool.submit(graph.fuse).result()
+            replays += [pool.submit(graph.replay) for _ in range(10)]
+            for each in replays:
+                each.result()
+        assert (first(z), graph.node_count) == (7, 1)
 
 
 def test_compile_makes_the_nodes_before_the_first_replay(device: vc.Device, kernel: vc.Kernel) -> None:

@@ -218,8 +218,11 @@ def _apart(group: Group, why: str) -> list[Row]:
 
 
 def _compiled(device: Device, step: merged.Step) -> Kernel:
+    """Messages about it name all programs that it was made of."""
     options = step.options
-    return device.compile(step.program, precision=options.precision, bounds=options.bounds, max_ulp=options.max_ulp)
+    return device._kernels.kernel(
+        device, step.program, options.precision, options.bounds, options.max_ulp, (), f"{step.lines()} as one kernel"
+    )
 
 
 def _too_large(kernel: Kernel, step: merged.Step, of: Sequence[LaunchStep]) -> str:

@@ -269,11 +269,12 @@ class Graph(native.Replayer):
     def _launched(self, launch: Callable[..., _Given], stream: Any, symbols: Mapping[str, Any]) -> _Given:
         """The result of launching native.Graph, with the changes that these symbols make."""
         on = named_stream(self.device.context, stream)
-        if not symbols and self._native is not None and not self._missing():
-            return launch(self._native, [], on)
+        built = self._native  # another thread may fuse the graph
+        if not symbols and built is not None and not self._missing():
+            return launch(built, [], on)
         with self._lock:  # steps that change and those that stay see the symbols of the same moment
             given = self._given(symbols)
-            if self._native is None:
+            if self._native is None or self._versions.wants(fuse=self._fuse):
                 # Values given for this replay are not seen by others.
                 self._build_once({**given, **self._values}, on)
             names = self._users.keys() - self._values.keys() | symbols.keys()
@@ -404,9 +405,9 @@ class Graph(native.Replayer):
     def fuse(self) -> None:
         """Let launches in a row become one kernel, as with `device.record(fuse=True)`.
 
-        Merged kernels are made by `compile` or the next replay. Results stay the same in every byte that is specified;
-        `explain` says what became of each step. Where merged kernels cannot be made, the graph runs as it was
-        recorded; with `VYRE_CUDA_FUSE=off` it always does.
+        The kernels are compiled now, if all symbols have values, else by the first replay. Results stay the same in
+        every byte that is specified; `explain` says what became of each step. Where merged kernels cannot be made, the
+        graph runs as it was recorded; with `VYRE_CUDA_FUSE=off` it always does.
 
         Raises
         ------
@@ -416,7 +417,8 @@ class Graph(native.Replayer):
         self._check_recorded()
         with self._lock:
             self._fuse = True
-            self._native = None
+            if not self._missing():
+                self._build_once(self._values, None)
 
     def compile(self) -> None:
         """Make the driver's graph, and the kernels of merged steps, which the first replay would do otherwise.
@@ -437,7 +439,7 @@ class Graph(native.Replayer):
 
     def _build_once(self, given: Mapping[str, Any], on: Stream | None) -> None:
         with self._lock:
-            if self._native is None:
+            if self._native is None or self._versions.wants(fuse=self._fuse):
                 self._native = self._versions.make(given, on, self._bound, fuse=self._fuse)
 
     # ---- checks -----------------------------------------------------------------------------------------------------

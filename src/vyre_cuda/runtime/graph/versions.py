@@ -40,9 +40,13 @@ class Versions:
         self._is_outdated = False  # the fused graph lacks updates that it does not fit
         self._pending: set[str] = set()  # symbols that were updated while others had no value
 
+    def wants(self, *, fuse: bool) -> bool:
+        """Whether it has not been tried yet to merge steps, and is to be."""
+        return fuse and self.plan is None and not self.note
+
     def make(self, given: Mapping[str, Any], on: Stream | None, bound: dict[int, Any], *, fuse: bool) -> NativeGraph:
         """The driver's graph for these values."""
-        if fuse and not self.note and self._fused is None:
+        if self.wants(fuse=fuse):
             self._fuse(given, on)
         if self._fused is not None:
             return self._run(self._fused)

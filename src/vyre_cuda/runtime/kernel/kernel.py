@@ -128,12 +128,16 @@ class Kernel(Dispatcher):
         image: bytes | None = None,
         prepared: PreparedKernel | None = None,
         checks: Checks | None = None,
+        label: str = "",
     ) -> None:
         """`image` is what the device's linker made of the text; if None, the driver compiles the text. `prepared` and
-        `checks`, where they were not made from the program, come from a bundle."""
+        `checks`, where they were not made from the program, come from a bundle. `label` is what messages call it, by
+        default its name and line."""
         require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
         tables = signature(program, lowered)
-        prepared = _prepare(device, program, lowered, tables, tag, image, known) if prepared is None else prepared
+        prepared = (
+            _prepare(device, program, lowered, tables, tag, image, known, label) if prepared is None else prepared
+        )
         rows = tuple(
             (row.role, row.slot, row.typenum, row.width, row.itemsize, row.size, row.axes, row.extents)
             for row in tables.rows
@@ -573,6 +577,7 @@ def _prepare(
     tag: int,
     image: bytes | None,
     known: tuple[Known, ...],
+    label: str,
 ) -> PreparedKernel:
     several = lowered.several
     return PreparedKernel(
@@ -587,7 +592,7 @@ def _prepare(
         tag,
         lowered.cooperative,
         prints=lowered.prints,
-        label=kernel_label(program),
+        label=label or kernel_label(program),
         labels=_argument_labels(program),
         known=known_rows(program, known) if known else (),
         several=None if several is None else (several.entry, several.elements, several.threads),

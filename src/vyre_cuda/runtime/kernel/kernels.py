@@ -67,11 +67,12 @@ class Kernels:
         bounds: str,
         max_ulp: float | None,
         known: tuple[Known, ...],
+        label: str = "",
     ) -> Kernel:
-        """The kernel of a valid program."""
+        """The kernel of a valid program; `label` is what messages call it, by default its name and line."""
         key = (program.to_bytes(), precision, bounds, max_ulp, known)
         kernel = self._known(key)
-        return self._flights.run(key, lambda: self._new(device, program, key)) if kernel is None else kernel
+        return self._flights.run(key, lambda: self._new(device, program, key, label)) if kernel is None else kernel
 
     def looks_for(self, check: str) -> bool:
         """Whether the emulator looks for this mistake."""
@@ -87,23 +88,23 @@ class Kernels:
             self._count("kernel_cache_hits", 1)
         return kernel
 
-    def _new(self, device: Device, program: Program, key: Key) -> Kernel:
+    def _new(self, device: Device, program: Program, key: Key, label: str) -> Kernel:
         kernel = self._known(key)  # another thread may just have finished it
         if kernel is not None:
             return kernel
         self._count("kernel_cache_misses", 1)
         store = self.store
         if store is None:
-            return self._keep(key, self._compiled(device, program, key)[0])
+            return self._keep(key, self._compiled(device, program, key, label)[0])
         name = disk_key("kernel", key, device.properties)
         begin = perf_counter_ns()
         found = store.read(name)
-        kernel = None if found is None else self._revived(device, program, key, found, perf_counter_ns() - begin)
+        kernel = None if found is None else self._revived(device, program, key, label, found, perf_counter_ns() - begin)
         if kernel is not None:
             return self._keep(key, kernel)
         if found is not None:
             store.discard(name)
-        kernel, sections = self._compiled(device, program, key, linked=True)
+        kernel, sections = self._compiled(device, program, key, label, linked=True)
         kept = self._keep(key, kernel)
         begin = perf_counter_ns()
         store.write(name, sections)
@@ -123,20 +124,20 @@ class Kernels:
         self._count("kernel_cache_evictions", dropped)
 
     def _revived(
-        self, device: Device, program: Program, key: Key, sections: tuple[bytes, ...], read_ns: int
+        self, device: Device, program: Program, key: Key, label: str, sections: tuple[bytes, ...], read_ns: int
     ) -> Kernel | None:
         """The kernel in a file; None if this program, this package or the driver cannot use it."""
         begin = perf_counter_ns()
         try:
             facts, ptx, image = sections
-            kernel = self._kernel(device, program, key, stored.decode(facts, ptx, program), image)
+            kernel = self._kernel(device, program, key, label, stored.decode(facts, ptx, program), image)
         except (ValueError, DriverError, InternalError):
             return None
         kernel.compile_times = CompileTimes(reading_ns=read_ns, loading_ns=perf_counter_ns() - begin)
         return kernel
 
     def _compiled(
-        self, device: Device, program: Program, key: Key, *, linked: bool = False
+        self, device: Device, program: Program, key: Key, label: str, *, linked: bool = False
     ) -> tuple[Kernel, tuple[bytes, ...]]:
         """A new kernel and, if linked, the contents of its file."""
         found, passes_ns, lowering_ns = lowering.lowered(
@@ -154,7 +155,7 @@ class Kernels:
             begin = perf_counter_ns()
             image = link(device.context, ptx) if linked else None
             loading = perf_counter_ns()
-            kernel = self._kernel(device, program, key, found, image)
+            kernel = self._kernel(device, program, key, label, found, image)
             kernel.compile_times = CompileTimes(
                 passes_ns=passes_ns,
                 lowering_ns=lowering_ns,
@@ -176,11 +177,13 @@ class Kernels:
         """A number for the checks of a kernel, which identifies its reports."""
         return next(self._tags)
 
-    def _kernel(self, device: Device, program: Program, key: Key, lowered: Lowered, image: bytes | None) -> Kernel:
+    def _kernel(
+        self, device: Device, program: Program, key: Key, label: str, lowered: Lowered, image: bytes | None
+    ) -> Kernel:
         tag = self.new_tag()
         _, precision, bounds, max_ulp, known = key
         options: dict[str, Any] = {"precision": precision, "bounds": bounds, "max_ulp": max_ulp, "known": known}
-        kernel = Kernel(device, program, lowered, tag, **options, image=image)
+        kernel = Kernel(device, program, lowered, tag, **options, image=image, label=label)
         self.checks.add(tag, kernel.checks)
         return kernel
 
