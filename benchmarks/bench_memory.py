@@ -184,10 +184,18 @@ def checked(out: vc.DeviceArray, wanted: np.ndarray[Any, Any], exact: bool, what
 
 
 def elementwise(
-    bench: Bench, task: str, type_: vc.Type, size: int, program: vc.Program, *, sets: int = 1, grid: bool = False
+    bench: Bench,
+    task: str,
+    type_: vc.Type,
+    size: int,
+    program: vc.Program,
+    *,
+    sets: int = 1,
+    grid: bool = False,
+    max_ulp: float | None = None,
 ) -> tuple[list[Launch], list[Any], vc.DeviceArray]:
     """Checked launches of a program on sets of arrays, and the arrays of the last set."""
-    device, kernel = bench.device, bench.device.compile(program)
+    device, kernel = bench.device, bench.device.compile(program, max_ulp=max_ulp)
     count = sum(p.kind == "in" for p in program.parameters)
     host = [drawn(type_, size, number) for number in range(count)]
     scalars = [A] * any(p.kind == "scalar" for p in program.parameters)
@@ -219,6 +227,8 @@ def beside_peers(bench: Bench, task: str, type_: vc.Type, size: int) -> None:
         checked(out, wanted, exact=task != "mathematics" and who not in ("CuPy", "PyTorch"), what=who)
 
     ways = {"vyre_cuda": ours, **bench.peer_launches(task, type_, inputs, out, check)}
+    if task == "mathematics":  # CUDA's functions are within 1 or 2 ULP, ours within 1 to 1.6
+        ways["within 2 ULP"] = elementwise(bench, task, type_, size, programs.mathematics(type_), max_ulp=2)[0]
     rates = bench.rates(ways, moved_by(task, type_, size))
     cuda = {name: rate for name, rate in rates.items() if name.startswith(("apart", "vectors"))}
     share = 0.95 if task == "mathematics" else 0.97
