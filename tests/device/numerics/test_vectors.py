@@ -182,6 +182,30 @@ def test_blocks_that_begin_at_any_number(device: vc.Device, type_: vc.Type, back
         assert_same(vc.evaluate(kernel.program, x_, start_), kernel(x_, start_))
 
 
+def test_what_is_known_later_is_not_known_before(device: vc.Device) -> None:
+    """The threads that are left know `start` and `wide`; those that loaded and stored before did not."""
+    b = vc.Builder("later", block=1)
+    x, wide = b.input("x", vc.u8), b.scalar("wide", vc.u32)
+    out, last = b.output("out", vc.u8, size=64), b.output("last", vc.u32, size=1)
+    start = b.scalar("start", vc.u32)
+    i = b.let("i", vc.global_id.x * 16 + start)
+    values = list(x.vector(i, 16))
+    out.vector(vc.global_id.x * 16, 16).set(*[vc.u8(wide), *values[1:]])
+    with b.if_((i > 0) | (wide > 255)):
+        b.return_()
+    last[0] = start + wide + 1
+    b.work(1)
+    kernel = device.compile(b.build())
+    x_ = edge_values(vc.u8, 50, 3)
+
+    for start_ in (0, 1, 4, 16):
+        for wide_ in (3, 255, 256, 0x01020304, 2**32 - 1):
+            for want, have in zip(
+                vc.evaluate(kernel.program, x_, wide_, start_), kernel(x_, wide_, start_), strict=True
+            ):
+                assert_same(want, have)
+
+
 def test_what_differs_between_threads_is_not_looked_at() -> None:
     stencil = "store y[global_id.x], add(load(x[global_id.x]), load(x[add(global_id.x, u32:1)]))"
     rows = "let r = multiply(global_id.x, size(z))\nstore y[i], add(load(x[r]), load(x[add(r, u32:1)]))"

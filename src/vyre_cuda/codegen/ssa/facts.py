@@ -36,6 +36,20 @@ class Facts:
         self._scopes: list[list[tuple[str, int, Range | None]]] = []
         self._steps = 0
 
+    def forget(self) -> None:
+        """Of the values that exist, know no more than their types and constants: what holds at one place of the code
+        may not hold at another one.
+        """
+        function = self.function
+        count = len(function.ops)
+        self.ranges = [None] * count
+        self.origins = [(value, 0) for value in range(count)]
+        for value, op in enumerate(function.ops):
+            if op == "const" and function.types[value] in FULL:
+                self.ranges[value] = (function.attrs[value], function.attrs[value])
+        self.known.clear()
+        self._edges.clear()
+
     # ---- when a value is made ----
 
     def observe(self, value: int) -> None:

@@ -43,7 +43,7 @@ class _Merging:
     def run(self) -> None:
         function = self._b.function
         code = function.rewritten()
-        self._b.facts.observe(len(function.ops) - 1)
+        self._b.facts.forget()
         self._positions = {item: at for at, item in enumerate(code) if isinstance(item, int)}
         for position, item in enumerate(code):
             chunk = self._at.get(position)
@@ -75,7 +75,7 @@ class _Merging:
         if chunk.looks:
             condition = self._b.apply("logical_and", self._begins_there(chunk), condition)
         otherwise, end = function.label(), function.label()
-        function.effect("branch", (condition,), (otherwise, True))
+        self._b.branch(condition, False, otherwise)
         if chunk.kind == "load":
             self._load_either(chunk, otherwise, end)
             return
