@@ -15,10 +15,13 @@
 /* A kernel of this name takes the place of a report behind its other parameters, and always fails:
  * its report is the number of the operation that launched it. */
 #define MODEL_ASSERTING "asserting"
+#define MODEL_ROWS "rows"
+#define MODEL_ROW_BYTES 48u /* of its table: 16, and the parameters of a launch */
 
 /* A kernel that was given to a stream. */
 typedef struct model_kernel {
   uint64_t in, out, value; /* its parameters */
+  uint64_t row;            /* of a table: where the parameters are, too; 0: nowhere else */
   uint64_t report;         /* where a failed assertion goes; 0: it has none */
   uint32_t count;
   uint32_t operation;  /* who gave it */

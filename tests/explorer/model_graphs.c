@@ -183,6 +183,10 @@ static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) 
   memcpy(w->nodes, x->nodes, sizeof w->nodes);
   w->behind = x->last != NULL && !x->last->done ? x->last : NULL;
   x->last = w;
+  if (w->node_count == 1 && w->nodes[0].kernel.row != 0) {
+    rows_given(stream_of(where, "cuGraphLaunch"), w);
+    return given();
+  }
   for (uint32_t i = 0; i < w->node_count; i++) copy_as_kernel(&w->nodes[i]);
   for (uint32_t i = 0; i < w->node_count; i++) kernels += w->nodes[i].kind == WORK_KERNEL;
   for (uint32_t i = 0; i < w->node_count; i++)

@@ -26,7 +26,9 @@ static CUresult CUDAAPI model_cuModuleUnload(CUmodule module) {
 
 static CUresult CUDAAPI model_cuModuleGetFunction(CUfunction *out, CUmodule module,
                                                   const char *text) {
-  const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0 ? ASSERTING : 0;
+  const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0 ? ASSERTING
+                        : strcmp(text, MODEL_ROWS) == 0    ? ROWS
+                                                           : 0;
   *out = (CUfunction)(uintptr_t)((uint64_t)(uintptr_t)module | kind);
   return CUDA_SUCCESS;
 }
@@ -67,7 +69,10 @@ static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, un
   work *w = give(stream_of(handle, "cuLaunchKernel"), WORK_KERNEL);
   w->node_count = 1;
   w->nodes[0] = (node){.kind = WORK_KERNEL, .kernel = kernel_of(function, parameters)};
-  kernel_given(&w->nodes[0].kernel, 0, 1);
+  if (w->nodes[0].kernel.row != 0)
+    rows_given(stream_of(handle, "cuLaunchKernel"), w);
+  else
+    kernel_given(&w->nodes[0].kernel, 0, 1);
   return given();
 }
 

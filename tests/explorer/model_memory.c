@@ -46,7 +46,8 @@ static bool work_touches(const work *w, const memory *where) {
   for (uint32_t i = 0; i < w->node_count; i++) {
     const node *n = &w->nodes[i];
     const uint64_t end = where->address + where->bytes;
-    const uint64_t touched[] = {n->to, n->from, n->kernel.in, n->kernel.out, n->kernel.report};
+    const uint64_t touched[] = {n->to, n->from, n->kernel.in, n->kernel.out, n->kernel.report,
+                                n->kernel.row};
     for (uint32_t j = 0; j < sizeof touched / sizeof touched[0]; j++)
       if (touched[j] >= where->address && touched[j] < end) return true;
   }

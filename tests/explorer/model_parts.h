@@ -87,6 +87,8 @@ extern model *the_model;
 
 /* In the handle of a function whose kernel fails an assertion whenever it runs. */
 #define ASSERTING UINT64_C(8)
+/* In that of one whose parameters are in a table. */
+#define ROWS UINT64_C(4)
 #define CONTEXT ((CUcontext)(uintptr_t)0xC0DE00)
 
 #define POINT(text, object, kind)                                                                  \
@@ -125,6 +127,9 @@ work *give(stream *s, uint32_t kind);
 CUresult given(void);
 void kernel_given(model_kernel *kernel, uint32_t number, uint32_t of_graph);
 model_kernel kernel_of(const void *function, void **parameters);
+/* A kernel for each row, in place of a work's only node, whose kernel has a table; they are given
+ * then. */
+void rows_given(stream *s, work *w);
 
 /* ---- the driver's functions ------------------------------------------------------------------ */
 

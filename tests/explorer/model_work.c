@@ -10,9 +10,18 @@ static void write_report(const model_kernel *kernel) {
   model_write(kernel->report, kernel->operation);
 }
 
+/* The table is still what it was for the launch. */
+static void check_row(const model_kernel *kernel) {
+  model_check_memory(kernel->row, MODEL_ROW_BYTES, "a kernel");
+  if (model_read(kernel->row + 16) != kernel->in || model_read(kernel->row + 24) != kernel->out ||
+      model_read(kernel->row + 32) != kernel->value)
+    explorer_fail("a row at %#lx is not the one that was launched", (unsigned long)kernel->row);
+}
+
 static void run_node(const work *w, node *n) {
   switch (n->kind) {
   case WORK_KERNEL:
+    if (n->kernel.row != 0) check_row(&n->kernel);
     for (uint32_t i = 0; i < n->kernel.count; i++) {
       model_check_memory(n->kernel.in, 8, "a kernel");
       model_check_memory(n->kernel.out, 8, "a kernel");
@@ -134,13 +143,44 @@ void kernel_given(model_kernel *kernel, uint32_t number, uint32_t of_graph) {
   the_model->hooks.given(kernel);
 }
 
+/* What memory of the device will have once the stream has come so far. */
+static const uint8_t *seen_on(const stream *s, uint64_t address) {
+  for (const work *w = s->first; w != NULL; w = w->next)
+    if (w->kind == WORK_COPY && w->nodes[0].to == address)
+      return (const uint8_t *)(uintptr_t)w->nodes[0].from;
+  return (const uint8_t *)(uintptr_t)address;
+}
+
+void rows_given(stream *s, work *w) {
+  const model_kernel whole = w->nodes[0].kernel;
+  const uint8_t *table = seen_on(s, whole.row);
+  if (whole.count > MODEL_NODES) explorer_fail("a table of %u rows", whole.count);
+  w->node_count = whole.count;
+  for (uint32_t i = 0; i < whole.count; i++) {
+    const uint8_t *row = table + (size_t)i * MODEL_ROW_BYTES;
+    model_kernel kernel = {.module = whole.module,
+                           .row = whole.row + (uint64_t)i * MODEL_ROW_BYTES,
+                           .count = 1};
+    memcpy(&kernel.in, row + 16, 8);
+    memcpy(&kernel.out, row + 24, 8);
+    memcpy(&kernel.value, row + 32, 8);
+    w->nodes[i] = (node){.kind = WORK_KERNEL, .kernel = kernel};
+    kernel_given(&w->nodes[i].kernel, i, i == 0); /* all of them are one launch */
+  }
+}
+
 model_kernel kernel_of(const void *function, void **parameters) {
-  const uint64_t module = (uint64_t)(uintptr_t)function & ~ASSERTING;
-  model_kernel kernel = {.module = (const void *)(uintptr_t)module};
+  const uint64_t handle = (uint64_t)(uintptr_t)function;
+  model_kernel kernel = {.module = (const void *)(uintptr_t)(handle & ~(ASSERTING | ROWS))};
+  if ((handle & ROWS) != 0) { /* their number is the count until they are given */
+    memcpy(&kernel.row, parameters[0], 8);
+    memcpy(&kernel.count, parameters[1], 4);
+    return kernel;
+  }
   memcpy(&kernel.in, parameters[0], 8);
   memcpy(&kernel.out, parameters[1], 8);
   memcpy(&kernel.value, parameters[2], 8);
   memcpy(&kernel.count, parameters[3], 4);
-  if (((uint64_t)(uintptr_t)function & ASSERTING) != 0) memcpy(&kernel.report, parameters[4], 8);
+  if ((handle & ASSERTING) != 0) memcpy(&kernel.report, parameters[4], 8);
   return kernel;
 }

@@ -12,6 +12,8 @@
   X("launch-spare", launch_on_spare)                                                               \
   X("launch-free", launch_and_free)                                                                \
   X("launch-traced", launch_traced)                                                                \
+  X("launch-many", launch_many)                                                                    \
+  X("launch-many-free", launch_many_and_free)                                                      \
   X("call", call)                                                                                  \
   X("call-from", call_from_origin)                                                                 \
   X("call-set-run", call_set_run)                                                                  \

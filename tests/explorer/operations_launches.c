@@ -54,6 +54,48 @@ void operate_launch_traced(uint32_t thread) {
   scene_launch("launch that is traced", s->one, STREAM_ONE, &s->x, &s->hot);
 }
 
+/* Two rows: x to the hot buffer, and x to one of the thread. */
+static void launch_rows(const char *name, vyc_stream *stream, uint32_t order_stream,
+                        uint32_t thread) {
+  scene *s = the_scene();
+  const scene_buffer *const to[] = {&s->hot, &s->own[thread]};
+  static const uint32_t grids[] = {1, 1, 1, 1, 1, 1};
+  vyc_argument arguments[4];
+  const uint32_t number =
+      scene_enter((order_operation){.name = name,
+                                    .stream = order_stream,
+                                    .reads = scene_set(&s->x),
+                                    .writes = scene_set(to[0]) | scene_set(to[1]),
+                                    .in = s->x.address},
+                  BY_ITSELF, 2);
+  const uint64_t scalars[] = {number, number};
+  for (uint32_t row = 0; row < 2; row++) {
+    scene_run run;
+    scene_fill_run(&run, stream, &s->x, 0, to[row], number);
+    arguments[2 * row] = run.arguments[0];
+    arguments[2 * row + 1] = run.arguments[1];
+  }
+  const vyc_rows rows = {.struct_size = sizeof rows,
+                         .count = 2,
+                         .argument_count = 2,
+                         .scalar_count = 1,
+                         .arguments = arguments,
+                         .scalars = scalars,
+                         .grids = grids,
+                         .stream = stream};
+  scene_leave(number, vyc_prepared_launch_many(s->copying, s->rows, &rows));
+}
+
+void operate_launch_many(uint32_t thread) {
+  launch_rows("launch of two rows", the_scene()->one, STREAM_ONE, thread);
+}
+
+void operate_launch_many_and_free(uint32_t thread) {
+  scene *s = the_scene();
+  launch_rows("launch of two rows, then free", s->two, STREAM_TWO, thread);
+  scene_buffer_end(&s->own[thread]);
+}
+
 void operate_launch_and_free(uint32_t thread) {
   scene *s = the_scene();
   scene_launch("launch, then free", s->one, STREAM_ONE, &s->x, &s->own[thread]);

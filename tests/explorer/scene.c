@@ -187,6 +187,24 @@ vyc_status scene_make_asserting(vyc_prepared **prepared_out) {
   return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
 }
 
+static vyc_status make_rows(vyc_prepared **prepared_out) {
+  static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
+                                             {VYC_PARAMETER_SCALAR, 0, 8, 4, {0}},
+                                             {VYC_PARAMETER_SCALAR, 1, 12, 4, {0}},
+                                             {VYC_PARAMETER_SCALAR, 2, 16, 4, {0}}};
+  static const vyc_binding table = {VYC_ROLE_IN, 0, 16, 0};
+  const vyc_prepared_desc desc = {.struct_size = sizeof desc,
+                                  .block = {32, 1, 1},
+                                  .parameter_bytes = 20,
+                                  .parameter_count = 4,
+                                  .binding_count = 1,
+                                  .scalar_count = 3,
+                                  .entry = MODEL_ROWS,
+                                  .parameters = parameters,
+                                  .bindings = &table};
+  return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
+}
+
 static vyc_status make_copying(vyc_prepared **prepared_out) {
   static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
                                              {VYC_PARAMETER_POINTER, 1, 8, 8, {0}},
@@ -221,6 +239,7 @@ static void make_objects(scene *s, bool is_far) {
   MUST(vyc_module_load(&s->module, NULL, 0, s->context, "model", sizeof "model"));
   MUST(scene_make_asserting(&s->asserting));
   MUST(make_copying(&s->copying));
+  MUST(make_rows(&s->rows));
   if (is_far) crowd(s->context);
   MUST(vyc_stream_create(&s->one, s->context));
   if (is_far) make_room(s->context);

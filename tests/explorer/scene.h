@@ -58,6 +58,7 @@ typedef struct scene {
   vyc_prepared *asserting; /* each launch fails, which is told to one wait for it */
   uint64_t failing, told; /* operations that launch such, and those of which a wait said so */
   vyc_prepared *copying; /* its input is copied to the device, unless it stays there */
+  vyc_prepared *rows; /* many launches of `copying` as one */
   uint64_t input[ORDER_MOST]; /* that the kernel of an operation must find; 0: any */
   uint64_t dropped[EXPLORER_THREADS], cells[EXPLORER_THREADS][2]; /* host memory */
   vyc_graph *graph; /* x to memory of its own, and that to hot */

@@ -22,6 +22,7 @@ static void release_objects(scene *s) {
   vyc_graph_release(s->graph);
   vyc_buffer_release(s->between);
   vyc_prepared_release(s->copying);
+  vyc_prepared_release(s->rows);
   vyc_prepared_release(s->asserting);
   vyc_module_release(s->module);
   vyc_prepared_release(s->prepared);
