@@ -140,6 +140,7 @@ class Live:
     kind: str
     array: vc.DeviceArray | np.ndarray
     content: np.ndarray
+    stream: int | None = None  # which used it last
 
 
 class Pools(RuleBasedStateMachine):
@@ -196,6 +197,9 @@ class Pools(RuleBasedStateMachine):
         """Adds one to every word of it, later."""
         if live not in self.all or live.kind != "device" or not live.content.size:
             return
+        if live.stream not in (None, stream):
+            self.streams[live.stream].synchronize()  # nothing else orders what follows with it
+        live.stream = stream
         words = live.array.size // 4
         view = type(live.array)(self.device, live.array._alive(), live.array.offset, words, np.dtype(np.int32))
         for _ in range(times):
