@@ -129,16 +129,16 @@ def test_what_is_below_zero_everywhere_is_a_large_unsigned_number() -> None:
     assert below.interval(lambda _: (0, 10), signed=True) == (-10, 0)
 
 
-@given(made=sums(), within=intervals(), count=st.sampled_from((2, 4, 8, 16)))
+@given(made=sums(), within=intervals(), count=st.sampled_from((2, 4, 8, 16)), multiple=st.sampled_from((1, 2, 4)))
 def test_the_block_of_a_sum_begins_at_a_multiple_whatever_the_terms_are(
-    made: Affine, within: dict[int, tuple[int, int]], count: int
+    made: Affine, within: dict[int, tuple[int, int]], count: int, multiple: int
 ) -> None:
     if count >= 1 << made.bits:
         return
-    found = made.within_block(count)
-    places = {made.evaluate(each) % count for each in values(within)}
+    found = made.within_block(count, lambda _: multiple)
+    terms = [{term: value * multiple for term, value in each.items()} for each in values(within)]
 
     if found is not None:
-        assert places == {found[1]}
-        for each in values(within):
+        assert {made.evaluate(each) % count for each in terms} == {found[1]}
+        for each in terms:
             assert made.evaluate(each) == found[0].evaluate(each) + found[1]  # without wrapping

@@ -76,13 +76,14 @@ class Affine:
         coefficient = self.coefficient(term)
         return self + (by - single(self.bits, term)) * coefficient if coefficient else self
 
-    def within_block(self, count: int) -> tuple[Affine, int] | None:
+    def within_block(self, count: int, multiple: Callable[[int], int] = lambda _: 1) -> tuple[Affine, int] | None:
         """The greatest multiple of `count` that is not above it, and how far above that it is; None if that differs.
 
-        `count` is a power of 2 below 2^bits. The two are so as exact numbers, signed or not, because a multiple of
-        `count` has room for `count` numbers before the next one.
+        `count` is a power of 2 below 2^bits, and each term is a multiple of `multiple` of it, a power of 2 up to
+        2^bits. The two are so as exact numbers, signed or not, because a multiple of `count` has room for `count`
+        numbers before the next one.
         """
-        if any(coefficient % count for _, coefficient in self.terms):
+        if any(coefficient * multiple(term) % count for term, coefficient in self.terms):
             return None
         above = self.constant % count
         return Affine(self.bits, self.terms, self.constant - above), above

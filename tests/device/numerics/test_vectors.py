@@ -182,6 +182,31 @@ def test_blocks_that_begin_at_any_number(device: vc.Device, type_: vc.Type, back
         assert_same(vc.evaluate(kernel.program, x_, start_), kernel(x_, start_))
 
 
+@pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
+@pytest.mark.parametrize(("first", "step"), ((8, 64), (8, 40), (4, 64), (8, 36), (2, 6), (3, 24)))
+def test_loops_over_blocks(device: vc.Device, index: vc.Type, first: int, step: int) -> None:
+    """The counter is a multiple of what its start and its step are multiples of, up or down, also past the end."""
+    b = vc.Builder("loop", block=4, index=index)
+    x = b.input("x", vc.f16)
+    out, back = b.output("out", vc.f16, size=2048), b.output("back", vc.f16, size=2048)
+    own = b.let("own", vc.thread_id.x * 512)
+    with b.for_(vc.thread_id.x * first, x.size, step) as i:
+        out.vector(own + i, 8).set(*reversed(list(x.vector(i, 8))))
+    if index.minimum < 0:
+        with b.for_(vc.thread_id.x * first + 5 * step, -1, -step) as i:
+            back.vector(own + i, 8).set(*x.vector(i, 8))
+    kernel = device.compile(b.build())
+    words = {8: "v4.b32", 4: "v4.b16", 2: "v2.b16", 1: ""}
+    widest = next(word for count, word in words.items() if not (first | step) % count)
+
+    assert widest in kernel.ptx
+    assert ("global.v" in kernel.ptx) == bool(widest)
+    for size in (1, 7, 8, 63, 64, 65, 300):
+        x_ = edge_values(vc.f16, size, size)
+        for want, have in zip(vc.evaluate(kernel.program, x_, grid=1), kernel(x_, grid=1), strict=True):
+            assert_same(want, have)
+
+
 def test_what_is_known_later_is_not_known_before(device: vc.Device) -> None:
     """The threads that are left know `start` and `wide`; those that loaded and stored before did not."""
     b = vc.Builder("later", block=1)

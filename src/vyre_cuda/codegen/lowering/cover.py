@@ -169,6 +169,7 @@ class Coverage:
 
     def note_counter(self, counted: CountedLoop) -> None:
         """The counter of a loop that has been entered."""
+        self.linear.note_counter(counted.counter, counted.start, counted.step_value)
         ends = counted.ends
         if ends is not None:
             self.linear.intervals[counted.counter] = (min(ends), max(ends))

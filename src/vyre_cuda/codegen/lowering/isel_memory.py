@@ -210,7 +210,7 @@ class Memory:
         found = None
         count = _MOST_NEIGHBORS
         while found is None and count > 1:
-            found = self.linear.of(index).within_block(count)
+            found = self.linear.within_block(self.linear.of(index), count)
             count //= 2
         type_ = function.types[index]
         # The last one first, as that is what most programs compare.

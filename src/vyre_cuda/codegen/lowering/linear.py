@@ -15,6 +15,8 @@ from vyre_cuda.records import dataclass
 # A value that is made of more terms, or through more values, is a term itself.
 _MOST_TERMS = 8
 _MOST_STEPS = 32
+# Elements of the largest vector.
+_MOST_MULTIPLE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +31,35 @@ class Coordinate:
 class Linear:
     """The sums of one function's values. A term is a value as an exact integer of its own type."""
 
-    __slots__ = ("_block", "_function", "_sums", "intervals")
+    __slots__ = ("_block", "_function", "_multiples", "_sums", "intervals")
 
     def __init__(self, function: Function, block: tuple[int, int, int]) -> None:
         self._function = function
         self._block = block
         self._sums: dict[int, Affine] = {}
         self.intervals: dict[int, Interval] = {}  # of counters, wherever they have a value
+        self._multiples: dict[int, int] = {}  # powers of 2 of which counters are multiples
 
     def of(self, value: int) -> Affine:
         """The sum that an integer value is, modulo 2^32 or 2^64."""
         return self._of(value, _MOST_STEPS)
+
+    def within_block(self, sum_: Affine, count: int) -> tuple[Affine, int] | None:
+        """`Affine.within_block`, with what is known about counters."""
+        return sum_.within_block(count, self._multiple)
+
+    def note_counter(self, counter: int, start: int, step: int) -> None:
+        """A value is the counter of a loop: it is a multiple of what its start and its step are multiples of."""
+        count = _MOST_MULTIPLE
+        while count > 1:
+            found = [self.within_block(self.of(value), count) for value in (start, step)]
+            if all(each is not None and each[1] == 0 for each in found):
+                self._multiples[counter] = count
+                return
+            count //= 2
+
+    def _multiple(self, term: int) -> int:
+        return self._multiples.get(term, 1)
 
     def coordinate(self, term: int) -> Coordinate | None:
         """The special register that a term is."""

@@ -172,7 +172,7 @@ class _Search:
             count = VECTOR_BYTES // place.type.itemsize
             while count > 1:
                 known = number.without(self._is_same(count)) if looks else number
-                found = known.within_block(count)
+                found = self._linear.within_block(known, count)
                 if found is not None and (known.terms or not looks):
                     access.above = found[1]
                     return count, affine(number.bits, number.terms, number.constant - found[1]), looks
