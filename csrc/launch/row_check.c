@@ -1,5 +1,10 @@
 /* The checks of many launches as one: each row by itself, and whether rows share memory. */
+#include <stdlib.h>
+
 #include "rows.h"
+
+#define VYC_FEW_SPANS 16u /* so many are compared with each other */
+#define VYC_ROWS_AHEAD 6u /* of whose buffers the cache is told */
 
 /* A function of its own, because a record needs much of the stack. */
 __attribute__((cold, noinline)) vyc_status vyc__in_row(vyc_status status, uint32_t row) {
@@ -9,9 +14,15 @@ __attribute__((cold, noinline)) vyc_status vyc__in_row(vyc_status status, uint32
   return vyc__fail(status, error.operation, "row %u: %s", row, error.message);
 }
 
-/* All that vyc__launch_check says of a row, but for arguments that share bytes, which the order of
- * all ranges shows. False: it has the message. */
-static inline bool row_is_plain(vyc_many *many, const vyc_run *run, uint32_t row) {
+static inline void extend_span(vyc_row_span *span, uint64_t begin, uint64_t end) {
+  span->apart &= begin >= span->high || end <= span->low;
+  span->low = begin < span->low ? begin : span->low;
+  span->high = end > span->high ? end : span->high;
+}
+
+/* All that vyc__launch_check says of a row, but for arguments that share bytes, which all ranges
+ * together show. False: it has the message. */
+static inline bool row_is_plain(vyc_many *many, const vyc_run *run) {
   const vyc_prepared *prepared = many->prepared;
   if (VYC_UNLIKELY(run->scalar_count != prepared->plain_scalars)) return false;
   for (uint32_t i = 0; i < prepared->binding_count; i++) {
@@ -26,31 +37,54 @@ static inline bool row_is_plain(vyc_many *many, const vyc_run *run, uint32_t row
       return false;
     const uint64_t begin = buffer->address + argument->offset;
     const bool written = binding->role != VYC_ROLE_IN;
+    if (written && buffer->read_only) return false;
     if (bytes == 0) continue;
-    if (!vyc__is_aligned(begin, binding->element_bytes) || (written && buffer->read_only))
-      return false;
+    if (!vyc__is_aligned(begin, binding->element_bytes)) return false;
     many->clears |= written && vyc__needs_clear(prepared, i, run);
-    many->ranges[many->range_count++] =
-        (vyc_row_range){begin, begin + bytes, row, (uint16_t)i, written};
+    extend_span(&many->spans[i], begin, begin + bytes);
   }
   return true;
 }
 
 /* A row that is not plain, with everything that can be wrong with it. */
-__attribute__((cold, noinline)) static vyc_status check_row(vyc_many *many, const vyc_run *run,
-                                                            uint32_t row) {
+__attribute__((cold, noinline)) static vyc_status check_row(vyc_many *many, const vyc_run *run) {
   const vyc_prepared *prepared = many->prepared;
   VYC_TRY(vyc__launch_check(prepared, run));
   for (uint32_t i = 0; i < prepared->binding_count; i++) {
-    const vyc_argument *argument = &run->arguments[i];
-    const uint64_t begin = argument->buffer->address + argument->offset;
-    const uint64_t bytes = argument->count * prepared->bindings[i].element_bytes;
-    if (bytes == 0) continue;
-    many->clears |= vyc__needs_clear(prepared, i, run);
-    many->ranges[many->range_count++] = (vyc_row_range){
-        begin, begin + bytes, row, (uint16_t)i, prepared->bindings[i].role != VYC_ROLE_IN};
+    many->clears |= run->arguments[i].count != 0 && vyc__needs_clear(prepared, i, run);
+    many->spans[i].apart = false; /* its bytes may be among them already */
   }
   return VYC_OK;
+}
+
+/* Enough to know that no rows share bytes that one of them writes. */
+static bool spans_are_apart(const vyc_many *many) {
+  const vyc_prepared *prepared = many->prepared;
+  if (prepared->binding_count > VYC_FEW_SPANS) return false;
+  for (uint32_t i = 0; i < prepared->binding_count; i++) {
+    const vyc_row_span *span = &many->spans[i];
+    if (prepared->bindings[i].role == VYC_ROLE_IN) continue;
+    if (!span->apart) return false;
+    for (uint32_t j = 0; j < prepared->binding_count; j++)
+      if (j != i && span->low < many->spans[j].high && many->spans[j].low < span->high)
+        return false;
+  }
+  return true;
+}
+
+static void gather_ranges(vyc_many *many) {
+  const vyc_prepared *prepared = many->prepared;
+  for (uint32_t row = 0; row < many->rows->count; row++) {
+    const vyc_argument *arguments = many->rows->arguments + (size_t)row * prepared->binding_count;
+    for (uint32_t i = 0; i < prepared->binding_count; i++) {
+      const uint64_t begin = arguments[i].buffer->address + arguments[i].offset;
+      const uint64_t bytes = arguments[i].count * prepared->bindings[i].element_bytes;
+      if (bytes != 0)
+        many->ranges[many->range_count++] =
+            (vyc_row_range){begin, begin + bytes, row, (uint16_t)i,
+                            prepared->bindings[i].role != VYC_ROLE_IN};
+    }
+  }
 }
 
 __attribute__((cold, noinline)) static vyc_status fail_meeting(const vyc_many *many,
@@ -66,20 +100,40 @@ __attribute__((cold, noinline)) static vyc_status fail_meeting(const vyc_many *m
                    second->row);
 }
 
-static vyc_status check_rows(vyc_many *many) {
-  const uint32_t count = many->rows->count;
-  for (uint32_t row = 0; row < count; row++) {
-    const uint32_t before = many->range_count;
-    const vyc_run run = vyc__row_run(many, row);
-    if (VYC_LIKELY(row_is_plain(many, &run, row))) continue;
-    many->range_count = before;
-    const vyc_status status = check_row(many, &run, row);
-    if (status != VYC_OK) return vyc__in_row(status, row);
-  }
+/* In order of addresses. */
+static vyc_status compare_ranges(vyc_many *many) {
+  const size_t most = (size_t)many->rows->count * many->rows->argument_count;
+  many->ranges = malloc(most * (sizeof(vyc_row_range) + 2 * sizeof(vyc_row_key)) + 1);
+  if (many->ranges == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
+  many->keys = (vyc_row_key *)(void *)(many->ranges + most);
+  many->room = many->keys + most;
+  gather_ranges(many);
   many->keys = vyc__row_ranges_sort(many->ranges, many->keys, many->room, many->range_count);
   const vyc_row_meeting meeting = vyc__row_ranges_meet(many->ranges, many->keys, many->range_count,
                                                        many->prepared->may_overlap);
   return VYC_LIKELY(meeting.first == NULL) ? VYC_OK : fail_meeting(many, &meeting);
+}
+
+static inline void look_ahead(const vyc_many *many, uint32_t row) {
+  const uint32_t across = many->rows->argument_count;
+  if (row >= many->rows->count) return;
+  for (uint32_t i = 0; i < across; i++) {
+    const vyc_argument *argument = &many->rows->arguments[(size_t)row * across + i];
+    if (argument->kind == VYC_ARGUMENT_BUFFER) __builtin_prefetch(argument->buffer);
+  }
+}
+
+static vyc_status check_rows(vyc_many *many) {
+  for (uint32_t i = 0; i < many->prepared->binding_count; i++)
+    many->spans[i] = (vyc_row_span){UINT64_MAX, 0, true};
+  for (uint32_t row = 0; row < many->rows->count; row++) {
+    const vyc_run run = vyc__row_run(many, row);
+    look_ahead(many, row + VYC_ROWS_AHEAD);
+    if (VYC_LIKELY(row_is_plain(many, &run))) continue;
+    const vyc_status status = check_row(many, &run);
+    if (status != VYC_OK) return vyc__in_row(status, row);
+  }
+  return !many->clears && spans_are_apart(many) ? VYC_OK : compare_ranges(many);
 }
 
 static vyc_status check_entry(const vyc_many *many) {

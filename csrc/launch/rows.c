@@ -203,19 +203,16 @@ static vyc_status launch_many(vyc_many *many) {
 
 static vyc_status launch_in_room(vyc_many *many) {
   vyc_context *context = many->prepared->child.context;
-  const size_t most = (size_t)many->rows->count * many->rows->argument_count;
-  uint8_t *room = malloc(most * (sizeof(vyc_row_range) + 2 * sizeof(vyc_row_key)) + 1);
-  if (room == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
-  many->ranges = (vyc_row_range *)(void *)room;
-  many->keys = (vyc_row_key *)(void *)(many->ranges + most);
-  many->room = many->keys + most;
+  many->spans = malloc((many->rows->argument_count + (size_t)1) * sizeof *many->spans);
+  if (many->spans == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
   vyc_scope scope;
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = launch_many(many);
     vyc__leave(context, &scope);
   }
-  free(room);
+  free(many->ranges);
+  free(many->spans);
   return status;
 }
 

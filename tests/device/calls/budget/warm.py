@@ -2,7 +2,7 @@
 
     warm.py interposed COUNTER.so N     counts of each way as JSON; COUNTER.so is preloaded
     warm.py instrumented CONTROL.so N   callgrind collects each way by itself
-    warm.py by_rows CONTROL.so N        callgrind collects a few launches of so many rows, for each number of ROWS
+    warm.py by_rows CONTROL.so N        callgrind collects a few launches of so many rows, for each of ROWS
 
 The emulator works inside the enqueuing call, so that a call does the same each time.
 """
@@ -42,6 +42,7 @@ REPLAYED = 100
 
 # Rows of launches that are one launch.
 ROWS = (100, 300)
+ROWS_KINDS = ("own", "views")
 ROWS_STEPS = 4
 
 # Ways that launch nothing.
@@ -336,12 +337,20 @@ def instrumented(control: ctypes.CDLL, steps: int) -> None:
             control.instrument_end(name.encode())
 
 
+def arrays_of_rows(device: vc.Device, kind: str, count: int) -> list[tuple[vc.DeviceArray, ...]]:
+    """Three for each row: of their own, or views of three large ones."""
+    if kind == "own":
+        return [tuple(device.zeros(ELEMENTS, vc.f32) for _ in range(3)) for _ in range(count)]
+    large = [device.zeros(ELEMENTS * count, vc.f32) for _ in range(3)]
+    return [tuple(x[ELEMENTS * i : ELEMENTS * (i + 1)] for x in large) for i in range(count)]
+
+
 def by_rows(control: ctypes.CDLL, _: int) -> None:
-    """Callgrind writes a file for each number of rows, about ROWS_STEPS launches."""
+    """Callgrind writes a file for each kind of arrays and number of rows, about ROWS_STEPS launches."""
     with vc.Device("emulator") as device:
         kernel = device.compile(saxpy())
-        for count in ROWS:
-            rows = [(*(device.zeros(ELEMENTS, vc.f32) for _ in range(3)), 2.0) for _ in range(count)]
+        for kind, count in itertools.product(ROWS_KINDS, ROWS):
+            rows = [(*arrays, 2.0) for arrays in arrays_of_rows(device, kind, count)]
             launch = functools.partial(kernel.launch_many, rows)
             repeat(launch, COLD_STEPS)
             control.instrument_begin()
