@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from vyre_cuda.codegen.core.lowered import Lowered
+from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.rows import REPORT_AT, Rows, rows_entry
 from vyre_cuda.codegen.emit.text import entry_name, kernel_text, lay_out_parameters, used_parameters
@@ -51,7 +51,7 @@ def lower(
     max_ulp: float | None = None,
     fixed_block: bool = True,
     wide: Wide | None = None,
-    many: bool = False,
+    many: Lowered | None = None,
 ) -> Lowered:
     """The kernel of a valid program for a target.
 
@@ -62,7 +62,7 @@ def lower(
     lets each op use the cheapest form whose error is bounded by this many ULP. Without `fixed_block` the text does not
     say how many threads a block has, so that the driver can tell how many would fit. `wide` is the same
     program with several elements a thread, for another entry. With `many`, the text is that of an entry that does many
-    launches in one (`emit.rows`), and the parameters are those of each of them. ValueError for an option's unknown
+    launches of that kernel in one (`emit.rows`), whose parameters each of them has. ValueError for an option's unknown
     word and a `max_ulp` below 1/2, UnsupportedError for a target that is too small and a `max_ulp` below the bound of
     every form of an op.
     """
@@ -103,10 +103,14 @@ def lower(
     if wide is not None:
         several = entries.Entry(wide, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp)
         used |= several.used
-    parameters, parameter_bytes = lay_out_parameters(program, used, tuple(name for name, wanted in hidden if wanted))
+    if many is None:
+        hidden_names = tuple(name for name, wanted in hidden if wanted)
+        parameters, parameter_bytes = lay_out_parameters(program, used, hidden_names)
+    else:
+        parameters, parameter_bytes = _parameters_of(many, used)
     declared = target.for_parameters(parameter_bytes)
     sites = lowering.sites.all()
-    rows = Rows(parameter_bytes, reports=lowering.sites.reports) if many else None
+    rows = Rows(parameter_bytes, reports=lowering.sites.reports) if many is not None else None
     hidden_at: dict[str, int] = {p.kind: p.offset for p in parameters} if rows is None else {"report": REPORT_AT}
     pragmas = [_pragma(_PRAGMAS[site.kind], n, hidden_at) for n, site in enumerate(sites) if site.kind in _PRAGMAS]
     text = kernel_text(
@@ -137,6 +141,15 @@ def lower(
         several=None if several is None else several.facts,
         aligned=tuple(aligned.items()),
     )
+
+
+def _parameters_of(kernel: Lowered, used: set[object]) -> tuple[tuple[KernelParameter, ...], int]:
+    """Those of a kernel, whose other entries may read more; one that was made by another version may lack some."""
+    if not used <= {(p.kind, p.name) for p in kernel.parameters}:
+        raise UnsupportedError(
+            "the kernel does not have all parameters that an entry for rows needs", capability="rows"
+        )
+    return kernel.parameters, kernel.parameter_bytes
 
 
 def _pragma(what: tuple[str, ...], site: int, hidden_at: Mapping[str, int]) -> str:

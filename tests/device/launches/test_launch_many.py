@@ -98,6 +98,34 @@ def test_outs_are_cleared_where_the_program_does_not_write(device: vc.Device) ->
         np.testing.assert_array_equal(0, out.numpy()[1::2])
 
 
+def test_rows_have_the_parameters_of_the_kernel_whatever_its_other_entry_reads(device: vc.Device) -> None:
+    """The form with several elements a thread reads an extent that the other one does not need."""
+    b = vc.Builder("diagonal_and_copy", block=32, index=vc.i32)
+    a, x, z = b.scalar("a", vc.i32), b.input("x", vc.u8, ndim=2), b.input("z", vc.u32)
+    copy = b.output("copy", vc.u32, shape=(x.shape[0], x.shape[1]))
+    diagonal = b.output("diagonal", vc.u8, size=50)
+    i = b.let("i", vc.global_id.x)
+    copy[i // copy.shape[1], i % copy.shape[1]] = z[i]
+    with b.if_(i < diagonal.size):
+        diagonal[i] = x[i, i] + vc.u8(a)
+    kernel = device.compile(b.build())
+    rng = np.random.default_rng(2)
+    arrays = [(rng.integers(0, 99, (3 + n, 8), np.uint8), rng.integers(0, 99, 90, np.uint32)) for n in range(4)]
+    wanted = [kernel(n, x, z) for n, (x, z) in enumerate(arrays)]
+    rows = [
+        (n, device.array(x), device.array(z), device.empty(x.shape, vc.u32), device.empty(50, vc.u8))
+        for n, (x, z) in enumerate(arrays)
+    ]
+
+    kernel.launch_many(rows)
+    found = kernel.many([(n, *row) for n, row in enumerate(arrays)])
+
+    for want, row, have in zip(wanted, rows, found, strict=True):
+        for one, launched, called in zip(want, row[3:], have, strict=True):
+            np.testing.assert_array_equal(one, launched.numpy())
+            np.testing.assert_array_equal(one, called)
+
+
 def every_third(type_: vc.Type) -> vc.Program:
     b = vc.Builder(f"every_third_{type_.name}", block=64)
     n, out = b.scalar("n", vc.u32), b.output("out", type_)

@@ -60,6 +60,7 @@ def lowered(
 
 def many_lowered(
     program: Program,
+    kernel: Lowered,
     properties: DeviceProperties,
     *,
     precision: str,
@@ -68,7 +69,7 @@ def many_lowered(
     checks: Collection[str],
     known: tuple[Known, ...],
 ) -> Lowered:
-    """The entry that does many launches in one, whose parameters and instructions are otherwise those of `lowered`."""
+    """The entry that does many launches in one, of a kernel that was made of the program with these options."""
     return lower(
         prepared(_specialized(program, known), bounds=bounds, as_written=bool(checks)),
         target_for(properties.compute_capability, properties.driver_version),
@@ -76,7 +77,7 @@ def many_lowered(
         bounds=bounds,
         races="races" in checks,
         max_ulp=max_ulp,
-        many=True,
+        many=kernel,
     )
 
 

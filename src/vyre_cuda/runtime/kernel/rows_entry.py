@@ -12,7 +12,7 @@ from vyre_cuda.codegen.emit import rows
 from vyre_cuda.codegen.emit.text import entry_name
 from vyre_cuda.descriptors import stored
 from vyre_cuda.descriptors.signature import PARAMETER_KINDS, ROLES
-from vyre_cuda.errors import CompileError, DriverError
+from vyre_cuda.errors import CompileError, DriverError, UnsupportedError
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.functions import global_id
 from vyre_cuda.ir.core.program import Program
@@ -59,7 +59,12 @@ class Entry:
         self._clearing: Kernel | None = None
         if what_keeps_apart(kernel) is not None:
             return
-        self._make(kernel, kernel.device._kernels)
+        try:
+            self._make(kernel, kernel.device._kernels)
+        except UnsupportedError as error:
+            if error.capability != "rows":
+                raise
+            return
         outs = (p.name for p in kernel.program.parameters if p.kind == "out" and p.zeroed)
         if any(name not in kernel.lowered.covered for name in outs):
             self._clearing = kernel.device.compile(_clearing_program())
@@ -113,6 +118,7 @@ def _lowered(kernel: Kernel, kernels: Kernels) -> Lowered:
     begin = perf_counter_ns()
     found = lowering.many_lowered(
         kernel.program,
+        kernel.lowered,
         kernel.device.properties,
         precision=kernel.precision,
         bounds=kernel.bounds,
