@@ -53,7 +53,7 @@ def lowered(
         races="races" in checks,
         initialized="initialized" in checks,
         max_ulp=max_ulp,
-        wide=None if checks or bounds == "trap" else _wide(body),
+        wide=None if checks or bounds == "trap" else wide_of(body),
     )
     return found, improved - begin, perf_counter_ns() - improved
 
@@ -81,7 +81,8 @@ def many_lowered(
     )
 
 
-def _wide(program: Program) -> Wide | None:
+def wide_of(program: Program) -> Wide | None:
+    """The prepared program with several elements a thread, for large launches; None if it keeps one."""
     try:
         count = elements.count_of(program)
         near = None if elements.why_apart(program) else elements.several(program, count, neighbors=True)
