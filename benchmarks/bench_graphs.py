@@ -4,10 +4,11 @@
     python benchmarks/bench_graphs.py --device emulator --quick --output somewhere  # measures nothing
 
 `small`: ten element-wise steps, each on the results of the one before, on arrays of 4 KiB. `large`: four element-wise
-steps through temporary arrays, on 2^26 f32. Both forms replay and synchronize in turn; a figure is the median, in
-microseconds, of the whole. Results are compared with NumPy before. The copy of `large` moves the bytes that it must
-move. Writes one JSON file and prints the table, with what each row is to reach. The exit code is 1 where a row misses
-that.
+steps through temporary arrays, on 2^26 f32. `independent`: 1,024 steps of one kernel on arrays of 4 KiB each, beside
+the kernel on all of the bytes at once; and the same with a kernel whose outputs must be cleared. Both forms replay and
+synchronize in turn; a figure is the median, in microseconds, of the whole. Results are compared with NumPy before. The
+copy of `large` moves the bytes that it must move. Writes one JSON file and prints the table, with what each row is to
+reach. The exit code is 1 where a row misses that.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ import vyre_cuda as vc
 SMALL, LARGE = 1 << 10, 1 << 26  # elements
 # An H200, replay and synchronize, in microseconds.
 SMALL_AIM = 7.0
+# Independent steps: of the time of one kernel on all of their bytes, and microseconds more.
+STEPS, STEP_SHARE, STEP_MORE = 1024, 1.15, 1.0
 # Of the time of a copy that moves as many bytes, and of the steps as they were recorded.
 COPY_SHARE, GAIN = 0.95, 3.8
 
@@ -113,6 +116,42 @@ def small(device: vc.Device, rounds: int, *, judged: bool) -> list[Row]:
     ]
 
 
+def independent(device: vc.Device, steps: int, rounds: int, *, gaps: bool, judged: bool) -> list[Row]:
+    """`gaps`: the kernel writes each second element, so that its outputs are cleared."""
+    b = vc.Builder("saxpy", block=256)
+    x = b.input("x", vc.f32)
+    z = b.output("z", vc.f32, size=x.size)
+    a = b.scalar("a", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_((2 * i < z.size) if gaps else (i < z.size)):
+        z[2 * i if gaps else i] = x[2 * i if gaps else i] * a + 1.0
+    kernel = device.compile(b.build())
+    start = np.arange(SMALL, dtype=np.float32)
+    wanted = np.where(np.arange(SMALL) % 2 * gaps == 0, start * np.float32(0.5) + np.float32(1), 0).astype(np.float32)
+    xs, zs = ([device.array(start) for _ in range(steps)] for _ in range(2))
+    graphs = []
+    for fuse in (False, True):
+        with device.record(fuse=fuse) as graph:
+            for one, other in zip(xs, zs, strict=True):
+                kernel.launch(one, other, 0.5)
+        graph.replay()
+        if any(other.numpy().tobytes() != wanted.tobytes() for other in zs):
+            raise ValueError(f"{steps} independent steps, fuse={fuse}, gaps={gaps}: wrong results")
+        graphs.append(graph)
+    whole, result = device.array(np.resize(start, steps * SMALL)), device.zeros(steps * SMALL, vc.f32)
+    with device.record() as at_once:
+        kernel.launch(whole, result, 0.5)
+    graphs.append(at_once)
+    times = medians(device, [graph.replay for graph in graphs], rounds)
+    name = "independent, cleared" if gaps else "independent"
+    aim = STEP_SHARE * times[2] + STEP_MORE
+    return [
+        row(f"{name}, as recorded", graphs[0], times[0], None, judged=judged),
+        row(f"{name}, fused", graphs[1], times[1], aim, judged=judged),
+        row(f"{name}, one kernel", graphs[2], times[2], None, judged=judged),
+    ]
+
+
 def large(device: vc.Device, size: int, rounds: int, *, judged: bool) -> list[Row]:
     (plain, _), (fused, out) = (chain(device, 4, size, fuse=fuse, temporaries=True) for fuse in (False, True))
     b = vc.Builder("copy", block=256)
@@ -142,6 +181,8 @@ def main() -> int:
         print(f"{'':32} {'nodes':>5} {'us':>10}  to reach")
         rows = small(device, 2000 if judged else 5, judged=judged)
         rows += large(device, LARGE if judged else 1 << 12, 50 if judged else 5, judged=judged)
+        for gaps in (False, True):
+            rows += independent(device, STEPS if judged else 20, 500 if judged else 5, gaps=gaps, judged=judged)
         content = {"unit": "us", "rows": [asdict(each) for each in rows]}
         print(write(options.output, "graphs", device, emulated, content))
     return int(any(each.verdict == "missed" for each in rows))

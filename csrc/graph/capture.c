@@ -15,7 +15,7 @@ static vyc_status copy_values(vyc_graph *copy, const vyc_step *step,
                               const vyc_graph_change *change) {
   const vyc_run *run = change == NULL ? &step->base->run : change->run;
   const vyc_graph_transfer *transfer = change == NULL ? &step->base->transfer : change->transfer;
-  return vyc__add_values(copy, NULL, step->kind, step->prepared, run, transfer);
+  return vyc__add_values(copy, NULL, step->kind, step->prepared, run, transfer, step->rows);
 }
 
 static vyc_status copy_repeat(vyc_graph *copy, const vyc_step *step) {
@@ -56,6 +56,8 @@ static vyc_status await_step(const vyc_step *step) {
   }
   for (uint32_t i = 0; i < step->prepared->binding_count; i++)
     VYC_TRY(await_buffer(step->base->arguments[i].buffer));
+  for (uint32_t i = 0; step->rows != NULL && i < step->rows->buffer_count; i++)
+    VYC_TRY(await_buffer(step->rows->buffers[i]));
   return VYC_OK;
 }
 

@@ -43,8 +43,11 @@ static vyc_status walk_step(walk *w, const vyc_step *step) {
     const uint64_t begin = step->barrier->address;
     VYC_TRY(next_node(w, &(vyc_access){begin, begin + VYC_BARRIER_BYTES, 1, 0}, 1));
   }
-  vyc_access *accesses = w->graph->accesses;
-  return next_node(w, accesses, vyc__step_accesses(step, values, accesses));
+  vyc_graph *graph = w->graph;
+  VYC_TRY(vyc__grow(&graph->accesses, &graph->access_room, vyc__access_count(step, values),
+                    sizeof *graph->accesses));
+  const uint32_t count = vyc__step_accesses(step, values, graph->accesses);
+  return next_node(w, graph->accesses, count);
 }
 
 static vyc_status walk_steps(walk *w, uint32_t first, uint32_t end) {
@@ -63,8 +66,6 @@ static vyc_status walk_steps(walk *w, uint32_t first, uint32_t end) {
 
 vyc_status vyc__edges_cover(vyc_graph *graph, bool *covered_out) {
   walk w = {graph, true};
-  VYC_TRY(
-      vyc__grow(&graph->accesses, &graph->access_room, VYC_MOST_ACCESSES, sizeof *graph->accesses));
   vyc__order_reset(&graph->wanted);
   const vyc_status status = walk_steps(&w, 0, graph->step_count);
   *covered_out = status == VYC_OK && w.covered;

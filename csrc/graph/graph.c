@@ -17,6 +17,13 @@ static void graph_destroy(vyc_child *child) {
     if (graph->steps[i].barrier != NULL) vyc__graph_give(graph, graph->steps[i].barrier);
 }
 
+static void step_end(vyc_step *step) {
+  if (step->base != NULL) vyc__values_drop(step, step->base);
+  vyc_buffer_release(step->until);
+  vyc_prepared_release(step->prepared);
+  vyc__step_free(step);
+}
+
 static void graph_finish(vyc_child *child) {
   vyc_graph *graph = (vyc_graph *)child;
   vyc__turns_leave(graph);
@@ -27,13 +34,7 @@ static void graph_finish(vyc_child *child) {
     captured->captures = NULL;
     vyc_graph_release(captured);
   }
-  for (uint32_t i = 0; i < graph->step_count; i++) {
-    vyc_step *step = &graph->steps[i];
-    if (step->base != NULL) vyc__values_drop(step, step->base);
-    vyc_buffer_release(step->until);
-    vyc_prepared_release(step->prepared);
-    vyc__step_free(step);
-  }
+  for (uint32_t i = 0; i < graph->step_count; i++) step_end(&graph->steps[i]);
   vyc__far_free(&graph->used.far);
   vyc__far_free(&graph->ordered.far);
   free(graph->steps);
@@ -97,8 +98,10 @@ static uint32_t add(vyc_graph *graph, const vyc_step *step) {
 static vyc_status make_room(vyc_graph *graph, vyc_step *step) {
   vyc_context *context = graph->child.context;
   vyc_prepared *prepared = step->prepared;
+  const uint32_t arguments = prepared == NULL ? 0 : prepared->binding_count;
+  const uint32_t of_rows = step->rows == NULL ? 0 : step->rows->access_count;
   VYC_TRY(vyc__step_spare(step, &step->base));
-  step->built = calloc(prepared == NULL ? 2 : prepared->binding_count + 2, sizeof *step->built);
+  step->built = calloc((size_t)arguments + of_rows + 2, sizeof *step->built);
   if (step->built == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   if (prepared != NULL) VYC_TRY(vyc__graph_report_of(graph, &step->report, prepared));
   if (prepared == NULL || !prepared->has_barrier) return VYC_OK;
@@ -107,10 +110,11 @@ static vyc_status make_room(vyc_graph *graph, vyc_step *step) {
 
 vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind,
                            vyc_prepared *prepared, const vyc_run *run,
-                           const vyc_graph_transfer *transfer) {
+                           const vyc_graph_transfer *transfer, const vyc_row_memory *rows) {
   vyc_step step = {.kind = kind, .first_node = VYC_NONE, .prepared = prepared};
   VYC_TRY(room_for_step(graph));
-  const vyc_status status = make_room(graph, &step);
+  vyc_status status = rows == NULL ? VYC_OK : vyc__row_memory_copy(&step.rows, rows);
+  if (status == VYC_OK) status = make_room(graph, &step);
   if (status != VYC_OK) {
     vyc__step_free(&step);
     return status;
@@ -133,7 +137,7 @@ vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_prepar
   vyc_scope scope;
   VYC_TRY(vyc__enter(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = vyc__add_values(graph, step_out, STEP_LAUNCH, prepared, run, NULL);
+  const vyc_status status = vyc__add_values(graph, step_out, STEP_LAUNCH, prepared, run, NULL, NULL);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   return status;
@@ -146,10 +150,19 @@ vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
   vyc_scope scope;
   VYC_TRY(vyc__enter(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = vyc__add_values(graph, step_out, STEP_TRANSFER, NULL, NULL, transfer);
+  const vyc_status status = vyc__add_values(graph, step_out, STEP_TRANSFER, NULL, NULL, transfer, NULL);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   return status;
+}
+
+/* The state of a grid barrier goes back to its pool. */
+void vyc__remove_steps(vyc_graph *graph, uint32_t first) {
+  while (graph->step_count > first) {
+    vyc_step *step = &graph->steps[--graph->step_count];
+    if (step->barrier != NULL) vyc__graph_give(graph, step->barrier);
+    step_end(step);
+  }
 }
 
 /* ---- repetitions ----------------------------------------------------------------------------- */
@@ -227,8 +240,11 @@ static int by_address(const void *a, const void *b) {
 
 static uint64_t most_buffers(const vyc_graph *graph) {
   uint64_t count = 1;
-  for (uint32_t i = 0; i < graph->step_count; i++)
-    count += graph->steps[i].kind == STEP_LAUNCH ? graph->steps[i].prepared->binding_count : 2u;
+  for (uint32_t i = 0; i < graph->step_count; i++) {
+    const vyc_step *step = &graph->steps[i];
+    count += step->kind == STEP_LAUNCH ? step->prepared->binding_count : 2u;
+    if (step->rows != NULL) count += step->rows->buffer_count;
+  }
   return count;
 }
 
@@ -240,6 +256,8 @@ void vyc__graph_list_memory(vyc_graph *graph) {
     if (step->until != NULL) graph->buffers[count++] = step->until;
     for (uint32_t b = 0; step->kind == STEP_LAUNCH && b < step->prepared->binding_count; b++)
       graph->buffers[count++] = step->base->arguments[b].buffer;
+    for (uint32_t b = 0; step->rows != NULL && b < step->rows->buffer_count; b++)
+      graph->buffers[count++] = step->rows->buffers[b];
     if (step->kind != STEP_TRANSFER) continue;
     if (step->base->transfer.to != NULL) graph->buffers[count++] = step->base->transfer.to;
     if (step->base->transfer.from != NULL) graph->buffers[count++] = step->base->transfer.from;

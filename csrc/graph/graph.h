@@ -18,9 +18,6 @@ typedef struct vyc_access {
   uint32_t reserved;
 } vyc_access;
 
-/* Of a step: its arguments, and two more of a cooperative one. */
-#define VYC_MOST_ACCESSES (VYC_MAX_BINDINGS + 2u)
-
 /* ---- dependencies.c ---- */
 
 #define VYC_ORDER_CHAINS 32u
@@ -84,6 +81,13 @@ typedef struct vyc_values {
   uint64_t to, from; /* addresses of the transfer */
 } vyc_values;
 
+/* What the rows touch of a step that is many launches as one. */
+typedef struct vyc_row_memory {
+  uint32_t access_count, buffer_count;
+  vyc_access *accesses;
+  vyc_buffer **buffers; /* each once; held by the step */
+} vyc_row_memory;
+
 #define VYC_STEP_VALUES 3 /* the base, what the executable graph has, and what it is to have */
 
 typedef struct vyc_step {
@@ -97,6 +101,7 @@ typedef struct vyc_step {
   uint32_t access_count;
   vyc_access *built;     /* the ranges that the edges were made for */
   vyc_prepared *prepared;
+  vyc_row_memory *rows; /* of many launches, whose entry `prepared` is; or NULL */
   vyc_block *barrier; /* state of the kernel's grid barrier, for this step alone; or NULL */
   uint64_t report; /* where the prepared kernel reports in this graph; or 0 */
   vyc_values *values[VYC_STEP_VALUES]; /* the second and third are created when needed */
@@ -221,7 +226,7 @@ static inline bool vyc__is_fill(const vyc_graph_transfer *transfer) {
 /* Visits what a step touches, one range at a time: all of them would be too much for the stack. */
 uint32_t vyc__access_count(const vyc_step *step, const vyc_values *values);
 vyc_access vyc__access(const vyc_step *step, const vyc_values *values, uint32_t i);
-/* The same; `accesses_out` has room for VYC_MOST_ACCESSES. */
+/* The same; `accesses_out` has room for them. */
 uint32_t vyc__step_accesses(const vyc_step *step, const vyc_values *values,
                             vyc_access *accesses_out);
 static inline bool vyc__step_is_empty(const vyc_step *step, const vyc_values *values) {
@@ -322,10 +327,13 @@ vyc_status vyc__loop_next_node(vyc_graph *graph, CUgraphNode *node_out, CUgraph 
 
 /* A child of the context. NULL: out of memory, which is recorded. */
 vyc_graph *vyc__graph_new(vyc_context *context);
-/* Add a step with parameters that were checked; it holds the prepared kernel and the buffers. */
+/* Add a step with parameters that were checked; it holds the prepared kernel and the buffers, also
+ * those of `rows`, which is NULL but for many launches. */
 vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind,
                            vyc_prepared *prepared, const vyc_run *run,
-                           const vyc_graph_transfer *transfer);
+                           const vyc_graph_transfer *transfer, const vyc_row_memory *rows);
+/* Take back the steps from this number on. */
+void vyc__remove_steps(vyc_graph *graph, uint32_t first);
 /* Add a repetition, whose end is not known yet; it holds `until`. */
 vyc_status vyc__add_repeat(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
                            uint64_t until_offset, uint32_t until_bytes);
@@ -333,6 +341,14 @@ static inline void vyc__graph_claim(vyc_graph *graph) { vyc__claim_take(&graph->
 static inline void vyc__graph_unclaim(vyc_graph *graph) { vyc__claim_drop(&graph->lead->claim); }
 /* List the memory of the base values again. */
 void vyc__graph_list_memory(vyc_graph *graph);
+
+/* ---- row_memory.c ---- */
+
+/* Room for so many; the accesses are for the caller to fill in, and it has no buffers yet. */
+vyc_status vyc__row_memory_new(vyc_row_memory **rows_out, uint32_t accesses, uint32_t buffers);
+/* A copy, with holds on the buffers. */
+vyc_status vyc__row_memory_copy(vyc_row_memory **copy_out, const vyc_row_memory *rows);
+void vyc__row_memory_drop(vyc_row_memory *rows);
 
 /* ---- turns.c ---- */
 

@@ -20,6 +20,7 @@ static vyc_status check_change(const vyc_graph *graph, const vyc_graph_change *c
   const vyc_step *step = &graph->steps[change->step];
   if (step->kind == STEP_LAUNCH) {
     VYC_REQUIRE_IN("graph", change->run != NULL && change->transfer == NULL);
+    VYC_REQUIRE_IN("graph", step->rows == NULL);
     return vyc__recorded_check(step->prepared, change->run);
   }
   VYC_REQUIRE_IN("graph",

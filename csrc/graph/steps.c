@@ -84,6 +84,7 @@ vyc_status vyc__step_spare(vyc_step *step, vyc_values **values_out) {
 void vyc__step_free(vyc_step *step) {
   for (uint32_t i = 0; i < VYC_STEP_VALUES; i++) free(step->values[i]);
   free(step->built);
+  vyc__row_memory_drop(step->rows);
 }
 
 static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *run) {
@@ -165,7 +166,9 @@ static vyc_access argument_access(const vyc_step *step, const vyc_values *values
 
 uint32_t vyc__access_count(const vyc_step *step, const vyc_values *values) {
   if (step->kind == STEP_TRANSFER) return vyc__is_fill(&values->transfer) ? 1 : 2;
-  return step->prepared->binding_count + (step->barrier != NULL) + step->prepared->cooperative;
+  const uint32_t of_rows = step->rows == NULL ? 0 : step->rows->access_count;
+  return step->prepared->binding_count + of_rows + (step->barrier != NULL) +
+         step->prepared->cooperative;
 }
 
 vyc_access vyc__access(const vyc_step *step, const vyc_values *values, uint32_t i) {
@@ -174,6 +177,7 @@ vyc_access vyc__access(const vyc_step *step, const vyc_values *values, uint32_t 
     return (vyc_access){begin, begin + values->transfer.bytes, i == 0, 0};
   }
   if (VYC_LIKELY(i < step->prepared->binding_count)) return argument_access(step, values, i);
+  if (step->rows != NULL) return step->rows->accesses[i - step->prepared->binding_count];
   if (i > step->prepared->binding_count || step->barrier == NULL) return RESIDENCY;
   const uint64_t address = step->barrier->address;
   return (vyc_access){address, address + VYC_BARRIER_BYTES, 1, 0};

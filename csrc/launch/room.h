@@ -9,4 +9,44 @@ vyc_status vyc__launch_check(const vyc_prepared *prepared, const vyc_run *run);
 /* All launches: those counted, and those of bound calls that are not counted yet. */
 uint64_t vyc__kernel_launches(vyc_context *context);
 
+/* ---- many launches as one ---- */
+
+#define VYC_FEW_CLEARS 4u /* so many memsets take about as long as a launch with its table */
+
+/* Bytes that are cleared. */
+typedef struct vyc_clear {
+  const vyc_argument *first; /* that they begin with */
+  uint64_t begin, end;
+} vyc_clear;
+
+/* A launch of an entry for many launches; not to be moved. */
+typedef struct vyc_part_run {
+  vyc_argument argument;
+  uint64_t scalars[3];
+  vyc_run run;
+} vyc_part_run;
+
+typedef struct vyc_row_bytes {
+  uint64_t begin, end;
+  bool written;
+} vyc_row_bytes;
+
+/* Rows that are launched again and again; not to be moved. Arguments of clears are those of the
+ * rows. */
+typedef struct vyc_kept_rows {
+  vyc_buffer *table; /* on the device; NULL: no row has blocks */
+  vyc_part_run launch; /* of the entry */
+  uint32_t range_count, clear_count;
+  vyc_row_bytes *ranges; /* that the rows touch, in order; adjacent ones are one */
+  vyc_clear *clears; /* to be done before */
+} vyc_kept_rows;
+
+/* Check rows and write their table. VYC_E_UNSUPPORTED: they have more blocks than a launch. */
+vyc_status vyc__kept_rows_make(vyc_kept_rows *kept, vyc_prepared *prepared, vyc_prepared *many,
+                               const vyc_rows *rows);
+void vyc__kept_rows_end(vyc_kept_rows *kept);
+/* The row of the clearing kernel for these bytes; false: it cannot clear them. */
+bool vyc__clearing_row(const vyc_prepared *clearing, const vyc_clear *clear,
+                       vyc_argument *argument_out, uint32_t grid_out[3]);
+
 #endif

@@ -133,7 +133,7 @@ static vyc_status check_rows(vyc_many *many) {
     const vyc_status status = check_row(many, &run);
     if (status != VYC_OK) return vyc__in_row(status, row);
   }
-  return !many->clears && spans_are_apart(many) ? VYC_OK : compare_ranges(many);
+  return !many->clears && !many->lists && spans_are_apart(many) ? VYC_OK : compare_ranges(many);
 }
 
 static vyc_status check_entry(const vyc_many *many) {

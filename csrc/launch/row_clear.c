@@ -4,21 +4,12 @@
 
 #include "rows.h"
 
-#define VYC_FEW_CLEARS 4u /* so many memsets take about as long as a launch with its table */
-
 static bool is_cleared(const vyc_many *many, const vyc_row_range *range) {
   const vyc_run run = vyc__row_run(many, range->row);
   return vyc__needs_clear(many->prepared, range->argument, &run);
 }
 
-/* Bytes to be cleared that nothing separates. */
-typedef struct vyc_clear {
-  const vyc_argument *first; /* that they begin with */
-  uint64_t begin, end;
-} vyc_clear;
-
-/* The next after the ranges before `*at`, which moves on; none: begin == end. */
-static vyc_clear next_clear(const vyc_many *many, uint32_t *at) {
+vyc_clear vyc__next_clear(const vyc_many *many, uint32_t *at) {
   vyc_clear clear = {NULL, 0, 0};
   for (; *at < many->range_count; ++*at) {
     const vyc_row_range *range = &many->ranges[many->keys[*at].range];
@@ -44,28 +35,34 @@ static vyc_status clear_bytes(const vyc_many *many, const vyc_clear *clear) {
 
 static vyc_status clear_one_by_one(const vyc_many *many) {
   uint32_t at = 0;
-  for (vyc_clear clear = next_clear(many, &at); clear.first != NULL; clear = next_clear(many, &at))
+  for (vyc_clear clear = vyc__next_clear(many, &at); clear.first != NULL;
+       clear = vyc__next_clear(many, &at))
     VYC_TRY(clear_bytes(many, &clear));
   return VYC_OK;
+}
+
+bool vyc__clearing_row(const vyc_prepared *clearing, const vyc_clear *clear,
+                       vyc_argument *argument_out, uint32_t grid_out[3]) {
+  const uint64_t words = (clear->end - clear->begin) / sizeof(uint32_t);
+  if ((clear->begin | clear->end) % sizeof(uint32_t) != 0 || words > INT32_MAX) return false;
+  *argument_out = *clear->first;
+  argument_out->count = words;
+  grid_out[0] = (uint32_t)((words - 1) / clearing->block[0] + 1);
+  grid_out[1] = grid_out[2] = 1;
+  return true;
 }
 
 /* What the clearing kernel does not take is cleared here. Returns the number of its rows. */
 static vyc_status fill_clearing(const vyc_many *many, vyc_argument *arguments, uint32_t *grids,
                                 uint32_t *count_out) {
-  const uint32_t block = many->rows->clearing->block[0];
   uint32_t at = 0, count = 0;
-  for (vyc_clear clear = next_clear(many, &at); clear.first != NULL;
-       clear = next_clear(many, &at)) {
-    const uint64_t words = (clear.end - clear.begin) / sizeof(uint32_t);
-    if ((clear.begin | clear.end) % sizeof(uint32_t) != 0 || words > INT32_MAX) {
+  for (vyc_clear clear = vyc__next_clear(many, &at); clear.first != NULL;
+       clear = vyc__next_clear(many, &at)) {
+    if (vyc__clearing_row(many->rows->clearing, &clear, &arguments[count],
+                          &grids[3 * (size_t)count]))
+      count++;
+    else
       VYC_TRY(clear_bytes(many, &clear));
-      continue;
-    }
-    arguments[count] = *clear.first;
-    arguments[count].count = words;
-    grids[3 * (size_t)count] = (uint32_t)((words - 1) / block + 1);
-    grids[3 * (size_t)count + 1] = grids[3 * (size_t)count + 2] = 1;
-    count++;
   }
   *count_out = count;
   return VYC_OK;
@@ -94,7 +91,7 @@ static vyc_status clear_by_rows(const vyc_many *many, uint32_t most) {
 
 vyc_status vyc__many_clear(const vyc_many *many) {
   uint32_t at = 0, count = 0;
-  while (next_clear(many, &at).first != NULL)
+  while (vyc__next_clear(many, &at).first != NULL)
     count++;
   const bool by_rows = many->rows->clearing != NULL && many->rows->many_clearing != NULL;
   return by_rows && count > VYC_FEW_CLEARS ? clear_by_rows(many, count) : clear_one_by_one(many);

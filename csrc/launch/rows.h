@@ -21,6 +21,7 @@ typedef struct vyc_many {
   vyc_row_key *keys, *room; /* as many */
   uint32_t range_count;
   bool clears; /* some outs */
+  bool lists; /* the ranges are needed in any case */
 } vyc_many;
 
 static inline vyc_run vyc__row_run(const vyc_many *many, uint32_t row) {
@@ -38,11 +39,39 @@ static inline vyc_run vyc__row_run(const vyc_many *many, uint32_t row) {
                    .flags = rows->flags};
 }
 
+/* Check what `rows` says of itself. */
+vyc_status vyc__rows_check(const vyc_prepared *prepared, const vyc_rows *rows);
+/* Make room for the checks, and free what they made. */
+vyc_status vyc__many_begin(vyc_many *many);
+void vyc__many_end(vyc_many *many);
+
+/* ---- row_table.c ---- */
+
+/* The rows from `begin` to `end` that have blocks, as one launch. */
+typedef struct vyc_part {
+  uint32_t begin, end;
+  uint32_t rows, blocks;
+  uint32_t each; /* blocks of every row; 0: they differ */
+  uint32_t shift, groups; /* of the map; no groups if it is not needed */
+  uint64_t bytes;
+} vyc_part;
+
+/* The next part after the row before `begin`: as many rows as a launch can have blocks of. */
+vyc_part vyc__part_of(const vyc_many *many, uint32_t begin);
+void vyc__part_write(const vyc_many *many, const vyc_part *part, uint8_t *table);
+/* The launch of the entry, with its table. */
+void vyc__part_run_set(vyc_part_run *launch, const vyc_part *part, vyc_buffer *table);
+
+/* ---- checks, clears, launches ---- */
+
 /* The failure of a row, with its number; returns the status. */
 vyc_status vyc__in_row(vyc_status status, uint32_t row);
-/* All that may be wrong with the rows. If outs are to be cleared, the keys of their ranges are sorted
- * then. The caller frees `ranges`. */
+/* All that may be wrong with the rows. If outs are to be cleared, or ranges listed, the keys of their
+ * ranges are sorted then. */
 vyc_status vyc__many_check(vyc_many *many);
+/* The next bytes that are to be cleared and that nothing separates, after the ranges before `*at`,
+ * which moves on; none: `first` is NULL. */
+vyc_clear vyc__next_clear(const vyc_many *many, uint32_t *at);
 /* Clear the outs that are to be cleared. */
 vyc_status vyc__many_clear(const vyc_many *many);
 /* Launch rows that were checked, whose buffers are marked and whose outs are cleared. */

@@ -125,6 +125,55 @@ static void what_is_wrong_is_refused(adder *a) {
   OK(vyc_prepared_launch_many(a->prepared, a->entry, &a->rows));
 }
 
+/* ---- in a graph ------------------------------------------------------------------------------- */
+
+static void a_graph_keeps_rows(adder *a, uint32_t count, const uint32_t *blocks, uint32_t kinds) {
+  uint32_t words[MOST_ROWS] = {0}, step = 9;
+  vyc_graph *graph = NULL;
+  vyc_graph_info info = {.struct_size = sizeof info};
+  vyc_buffer *const own = a->buffer;
+  a->buffer = new_buffer(a->context, 4 * MOST_ROWS);
+  fill(a, count, blocks, kinds);
+  OK(vyc_copy_in(a->buffer, 0, words, sizeof words));
+  OK(vyc_graph_create(&graph, a->context));
+  OK(vyc_graph_add_rows(graph, NULL, a->prepared, a->entry, &a->rows));
+  OK(vyc_graph_add_rows(graph, &step, a->prepared, a->entry, &a->rows));
+  OK(vyc_graph_finish(graph));
+  OK(vyc_graph_info_get(graph, &info));
+  CHECK(step == 1 && info.node_count == 2 && info.edge_count == 1);
+  for (int turn = 0; turn < 3; turn++) OK(vyc_graph_launch(graph, NULL, 0, NULL));
+  OK(vyc_copy_out(a->buffer, 0, words, sizeof words));
+  vyc_buffer_release(a->buffer);
+  OK(vyc_graph_launch(graph, NULL, 0, NULL)); /* the graph holds it */
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t n = blocks[i % kinds];
+    CHECK(words[i] == 6 * (n * (1000 + i) + n * (n - 1) / 2));
+  }
+  const vyc_graph_change change = {.step = 0, .run = &(vyc_run){.struct_size = sizeof(vyc_run)}};
+  CHECK(vyc_graph_launch(graph, &change, 1, NULL) == VYC_E_INVALID);
+  vyc_graph_release(graph);
+  a->buffer = own;
+}
+
+static void wrong_rows_add_no_step(adder *a) {
+  static const uint32_t one[] = {1}, large[] = {1u << 30};
+  vyc_graph *graph = NULL;
+  vyc_graph_info info = {.struct_size = sizeof info};
+  OK(vyc_graph_create(&graph, a->context));
+  fill(a, 9, one, 1);
+  CHECK(vyc_graph_add_rows(graph, NULL, a->prepared, NULL, &a->rows) == VYC_E_INVALID);
+  CHECK(vyc_graph_add_rows(graph, NULL, a->prepared, a->prepared, &a->rows) == VYC_E_INVALID);
+  a->arguments[6].offset = 8;
+  CHECK(vyc_graph_add_rows(graph, NULL, a->prepared, a->entry, &a->rows) == VYC_E_INVALID);
+  fill(a, 2, large, 1);
+  CHECK(vyc_graph_add_rows(graph, NULL, a->prepared, a->entry, &a->rows) == VYC_E_UNSUPPORTED);
+  fill(a, 0, one, 1);
+  OK(vyc_graph_add_rows(graph, NULL, a->prepared, a->entry, &a->rows));
+  OK(vyc_graph_info_get(graph, &info));
+  CHECK(info.step_count == 0);
+  vyc_graph_release(graph);
+}
+
 /* ---- more blocks than a launch can have ------------------------------------------------------ */
 
 static uint64_t first_blocks;
@@ -198,6 +247,9 @@ int main(int argc, char **argv) {
     every_block_is_of_its_row(&a, count, far, 5, a.entry);
     every_block_is_of_its_row(&a, count, few, 7, NULL);
   }
+  a_graph_keeps_rows(&a, 600, same, 1);
+  a_graph_keeps_rows(&a, 600, few, 7);
+  wrong_rows_add_no_step(&a);
   what_is_wrong_is_refused(&a);
   vyc_prepared_release(a.entry);
   vyc_prepared_release(a.prepared);

@@ -41,7 +41,14 @@ typedef struct vyc_graph_transfer {
  * VYC_E_UNSUPPORTED: a cooperative kernel with more blocks than the device holds at once. */
 VYC_API vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out,
                                         vyc_prepared *prepared, const vyc_run *run);
-/* The same for a copy or a fill, whose buffers and `pinned` are held. */
+/* Add what vyc_prepared_launch_many would launch on these rows: one step, and before it steps that
+ * clear outs, if some must be cleared. *step_out is the number of the last one. The table is in
+ * memory that the graph holds, like the kernels and the buffers. These steps cannot be changed.
+ * VYC_E_INVALID: as vyc_prepared_launch_many, and `many` is NULL. VYC_E_UNSUPPORTED: the rows have
+ * more blocks than one launch can have. */
+VYC_API vyc_status vyc_graph_add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared,
+                                      vyc_prepared *many, const vyc_rows *rows);
+/* As vyc_graph_add_launch for a copy or a fill, whose buffers and `pinned` are held. */
 VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
                                           const vyc_graph_transfer *transfer);
 /* Begin and end a repetition of the steps in between, which may contain repetitions. With `until`

@@ -167,7 +167,7 @@ def _related(run: Sequence[Step], *, always: bool) -> tuple[int, str]:
     written: set[_Range] = set()
     touched: set[_Range] = set()
     for place, step in enumerate(run):
-        writes, all_of = _ranges(step)
+        writes, all_of = ranges(step)
         always = always or any(isinstance(s, (For, While)) for s in statements(step.program.body))
         if place and always and not (_meet(writes, touched) or _meet(all_of, written)):
             why = "has no array of theirs that is written; as there is a loop, the device may run it beside them"
@@ -188,7 +188,7 @@ def _all_then_each(memories: Sequence[int]) -> Iterator[frozenset[int]]:
 _Range: TypeAlias = tuple[int, int, int, tuple[int, ...]]
 
 
-def _ranges(step: Step) -> tuple[set[_Range], set[_Range]]:
+def ranges(step: Step) -> tuple[set[_Range], set[_Range]]:
     """What the step writes, and what it touches."""
     written = buffers_written(step.program.body)
     writes: set[_Range] = set()
@@ -229,7 +229,7 @@ def shares_alike(before: Sequence[Step], now: Sequence[Step]) -> bool:
                 return False
             if back.setdefault(other, span) != span:
                 return False
-        writes, all_of = _ranges(new)
+        writes, all_of = ranges(new)
         written |= writes
         touched |= all_of
     return not any(_meet((one,), touched - {one}) for one in written)

@@ -31,6 +31,12 @@ def test_both_forms_are_measured_and_have_no_verdict_on_the_emulator(tmp_path: P
         "large, as recorded": 5,  # one of them is the emulator's fill of temporary arrays
         "large, fused": 1,
         "large, a copy of these bytes": 1,
+        "independent, as recorded": 20,
+        "independent, fused": 1,
+        "independent, one kernel": 1,
+        "independent, cleared, as recorded": 40,
+        "independent, cleared, fused": 2,
+        "independent, cleared, one kernel": 2,
     }
     assert all(row["us"] > 0 and row["verdict"] == "" for row in rows)
 

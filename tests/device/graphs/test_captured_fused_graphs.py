@@ -10,6 +10,7 @@ import vyre_cuda as vc
 from ..foreign_library import GLOBAL, RELAXED, THREAD_LOCAL, ForeignStream
 from .graph_checks import N, first, floats
 from .test_fused_graphs import is_emulator, scaled
+from .test_graph_tables import evens
 
 
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread_local", "relaxed"])
@@ -45,3 +46,26 @@ def test_the_first_replay_may_be_captured(device: vc.Device, stream: ForeignStre
     assert graph.node_count == 3 + is_emulator(device)
     merged.destroy()
     others.destroy()
+
+
+def test_tables_are_captured(device: vc.Device, stream: ForeignStream) -> None:
+    kernel = device.compile(evens())
+    n = 20
+    xs, zs = [floats(device, k) for k in range(n)], [floats(device, 7) for _ in range(n)]
+    with device.record(fuse=True) as graph:
+        for x, z in zip(xs, zs, strict=True):
+            kernel.launch(x, z)
+    device.synchronize()
+    stream.begin_capture(RELAXED)
+    graph.replay(stream=stream)
+    captured = stream.end_capture()
+    assert first(zs[3]) == 7
+    assert "with a table of 20 rows" in graph.explain()
+    del graph, xs, x
+    others = [floats(device, 100) for _ in range(2 * n)]
+    captured.replay(stream)
+    stream.synchronize()
+    for k, z in enumerate(zs):
+        np.testing.assert_array_equal(z.numpy(), np.where(np.arange(N) % 2 == 0, k + 1, 0))
+    assert first(others[0]) == 100
+    captured.destroy()

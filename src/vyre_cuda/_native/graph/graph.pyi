@@ -2,6 +2,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vyre_cuda._native.call.many import Rows
 from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
 from vyre_cuda._native.core.context import Context, Event, Stream
 from vyre_cuda._native.memory.memory import Span
@@ -28,6 +29,13 @@ def replay(self: Replayer, /, *, stream: Any = None, **symbols: Any) -> None: ..
 class Graph:
     def __init__(self, context: Context) -> None: ...
     def add_launch(self, prepared: PreparedKernel, arguments: Arguments) -> int: ...
+    def add_rows(
+        self,
+        rows: Rows,
+        many: PreparedKernel,
+        clearing: PreparedKernel | None = None,
+        many_clearing: PreparedKernel | None = None,
+    ) -> int: ...
     def add_transfer(self, transfer: Transfer) -> int: ...
     def repeat_begin(self, times: int, until: Span | None, until_bytes: int) -> int: ...
     def repeat_end(self) -> None: ...

@@ -12,14 +12,15 @@ cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
     VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
-    vyc_graph_add_launch, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create, vyc_graph_finish, vyc_graph_in_turns,
+    vyc_graph_add_launch, vyc_graph_add_rows, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create, vyc_graph_finish, vyc_graph_in_turns,
     vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at, vyc_graph_launch_between, vyc_graph_node, vyc_graph_node_get,
     vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_update, vyc_status, vyc_stream,
-    vyc_graph_transfer,
+    vyc_graph_transfer, vyc_prepared,
 )
 from vyre_cuda._native.core.context cimport Context, Event, Stream, load, looks_deep
 from vyre_cuda._native.memory.adopted cimport stream_of
 from vyre_cuda._native.memory.memory cimport Buffer, Pinned, Span, buffer_of, pinned_of
+from vyre_cuda._native.call.many cimport Rows
 from vyre_cuda._native.call.prepared cimport Arguments, PreparedKernel
 from vyre_cuda._native.trace.origin cimport origin_of
 from vyre_cuda._native.core.status cimport check
@@ -123,6 +124,17 @@ cdef class Graph:
     def add_launch(self, PreparedKernel prepared not None, Arguments arguments not None) -> int:
         cdef uint32_t step = 0
         check(vyc_graph_add_launch(self._h, &step, prepared._h, &arguments.run))
+        return step
+
+    def add_rows(self, Rows rows not None, PreparedKernel many not None, PreparedKernel clearing=None,
+                 PreparedKernel many_clearing=None) -> int:
+        """One launch of all rows, and before it steps that clear outs; `many` and the others as in `Rows.launch`."""
+        cdef uint32_t step = 0
+        cdef vyc_prepared *prepared = rows._dispatcher._prepared._h
+        rows._rows.clearing = NULL if clearing is None else clearing._h
+        rows._rows.many_clearing = NULL if many_clearing is None else many_clearing._h
+        with nogil:
+            check(vyc_graph_add_rows(self._h, &step, prepared, many._h, &rows._rows))
         return step
 
     def add_transfer(self, Transfer transfer not None) -> int:

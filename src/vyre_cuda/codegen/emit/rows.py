@@ -4,7 +4,7 @@ The table is in device memory: a row for each launch that has blocks, and after 
 number of its first block and its blocks along x, y and z, and then the parameter block of that launch. The entry's own
 parameters are the table, the number of rows, the blocks of each row where all have as many (else 0), and a shift. An
 entry of the map is two u32 for a group of 2^shift blocks: the rows of the group's first and last block.
-The C layer writes all this (`csrc/launch/rows.c`); the blocks of the one launch are numbered along x.
+The C layer writes all this (`csrc/launch/row_table.c`); the blocks of the one launch are numbered along x.
 
 Everything here is the same for all threads of a block, which then runs the kernel's own instructions: block numbers,
 the size of the grid and parameters are those of the row.

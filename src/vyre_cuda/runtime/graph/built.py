@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.graph import graph as native
+from vyre_cuda.later import later
 from vyre_cuda.runtime.graph.arena import Arena
-from vyre_cuda.runtime.graph.graph_steps import LaunchStep, LoadedStep, RepeatStep, Step
+from vyre_cuda.runtime.graph.graph_steps import LaunchStep, LoadedStep, RepeatStep, RowsStep, Step
 from vyre_cuda.runtime.graph.temporary import Temporary
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.kernel import many
+else:
+    many = later("vyre_cuda.runtime.kernel.many")
 
 Changes = list[tuple[int, Any]]
 
@@ -52,6 +56,8 @@ class Built:
                 ends.append(step.end)
             else:
                 number = self._add(step, bound[place] if place in bound else step.bind(given, on))
+                for clear in range(len(self.labels), number):
+                    self.labels[clear] = f"clear for {step.label}"
             self.labels[number] = step.label
         for _ in ends:
             made.repeat_end()
@@ -60,6 +66,10 @@ class Built:
     def _add(self, step: Step, parameters: Any) -> int:
         if isinstance(step, LaunchStep):
             number = self.native.add_launch(step.kernel.prepared, parameters)
+        elif isinstance(step, RowsStep):
+            entry, clearing, many_clearing = many.entry(step.kernel).kernels()
+            assert entry is not None  # what_keeps_apart said nothing
+            number = self.native.add_rows(parameters, entry, clearing, many_clearing)
         elif isinstance(step, LoadedStep):
             assert step.prepared is not None  # it was bound for that
             number = self.native.add_launch(step.prepared, parameters)

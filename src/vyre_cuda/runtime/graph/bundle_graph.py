@@ -32,7 +32,7 @@ from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import replace
 from vyre_cuda.runtime.base.symbol import Symbol
-from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step
+from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, RowsStep, Step
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
@@ -191,8 +191,8 @@ class _Recorder:
                 if step.until is None:
                     return GraphStep(REPEAT, times=step.times)
                 return GraphStep(REPEAT, (self._span(step.until),), type=step.until.type, times=step.times)
-            case LoadedStep():
-                raise AssertionError  # refused before
+            case LoadedStep() | RowsStep():
+                raise AssertionError  # refused before; never recorded
 
     def _launch(self, step: LaunchStep) -> GraphStep:
         kernel = step.kernel

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from vyre_cuda._native.graph.graph import Node
 from vyre_cuda.runtime.graph.arena import intervals, places
 from vyre_cuda.runtime.graph.fusing import Fused, Plan
-from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step
+from vyre_cuda.runtime.graph.graph_steps import RepeatStep, RowsStep, Step
 from vyre_cuda.runtime.graph.versions import Versions
 
+_RUNS = 4  # of numbers of steps in one line
 _PLURALS = {"copy": "copies"}
 
 
@@ -31,7 +32,7 @@ def _state(versions: Versions, *, fuse: bool) -> list[str]:
         return [f"as recorded: {versions.note}"]
     if not fuse:
         return ["as recorded: fuse() or record(fuse=True) lets launches become one kernel"]
-    if versions.plan is not None and versions.plan.fused and not versions.runs_fused():
+    if versions.plan is not None and (versions.plan.fused or versions.plan.tables) and not versions.runs_fused():
         return [
             "as recorded: with the values of its symbols the last replay had other launches, or arrays that share "
             "memory in another way; what follows runs with values like those before"
@@ -47,25 +48,49 @@ def _kinds(nodes: Sequence[Node]) -> str:
 def _rows(recorded: Sequence[Step | RepeatStep], plan: Plan) -> Iterator[str]:
     numbers = _numbers(recorded)
     for row in plan.rows:
+        steps = [numbers[place] for unit in plan.places[row.first : row.end] for place in unit]
+        first = plan.order[row.first]
         if row.fused is not None:
-            yield from _one_kernel(row.fused, numbers[row.first], numbers[row.end - 1])
-        elif isinstance(loop := recorded[row.first], RepeatStep):
-            inside = f"steps {numbers[row.first] + 1} to {numbers[loop.end - 1]}" if loop.end > row.end else "nothing"
-            yield f"{loop.label}: {inside}"
+            yield from _one_kernel(row.fused, steps)
+        elif isinstance(first, RepeatStep):
+            places = [place for unit in plan.places[row.end : first.end] for place in unit]
+            inside = [numbers[place] for place in places if not isinstance(recorded[place], RepeatStep)]
+            yield f"{first.label}: {_steps(inside) if inside else 'nothing'}"
+        elif isinstance(first, RowsStep):
+            yield f"{_steps(steps)} are one launch with a table of {len(steps)} rows: {first.kernel.program.name}"
         else:
-            yield f"step {numbers[row.first]}, {recorded[row.first].label}"
+            yield f"{_steps(steps)}, {first.label}"
         if row.apart:
             yield f"  apart: {row.apart}"
         if row.behind:
             yield f"  not with the next step: {row.behind}"
+        if row.fused is None and (why := plan.refused.get(plan.places[row.first][0])):
+            yield f"  no row of a table: {why}"
 
 
-def _one_kernel(one: Fused, first: int, last: int) -> Iterator[str]:
+def _one_kernel(one: Fused, steps: Sequence[int]) -> Iterator[str]:
     made = one.group.step
     assert made is not None  # it is fused
     barriers = one.group.barriers
     how = f" of one block, with {_many(barriers, 'barrier')}" if barriers else ""
-    yield f"steps {first} to {last} are one kernel{how}, {made.program.name}: {made.lines()}"
+    yield f"{_steps(steps)} are one kernel{how}, {made.program.name}: {made.lines()}"
+
+
+def _steps(numbers: Sequence[int]) -> str:
+    """`step 1`, `steps 1 to 4`, `steps 1, 3 and 5 to 9`"""
+    ordered = sorted(set(numbers))
+    if len(ordered) == 1:
+        return f"step {ordered[0]}"
+    runs: list[list[int]] = []
+    for number in ordered:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    texts = [f"{low}" if low == high else f"{low} to {high}" for low, high in runs[:_RUNS]]
+    if len(runs) > _RUNS:
+        texts.append(f"others up to {runs[-1][1]}")
+    return f"steps {', '.join(texts[:-1])}{' and ' if len(texts) > 1 else ''}{texts[-1]}"
 
 
 def _numbers(recorded: Sequence[Step | RepeatStep]) -> list[int]:

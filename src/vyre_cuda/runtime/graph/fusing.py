@@ -1,4 +1,4 @@
-"""Recorded steps as steps of which several become one kernel: what the passes decide, compiled.
+"""Recorded steps as steps of which several become one kernel, or one launch: what the passes decide, compiled.
 
 A plan holds for the values that it was made with, and for others where `holds` says so: there the launches, the shapes
 and what shares memory are the same.
@@ -10,22 +10,19 @@ import os
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vyre_cuda.ir.call.geometry import Geometry, launch_geometry
-from vyre_cuda.ir.call.sizes import Extents
-from vyre_cuda.ir.core.nodes import Parameter, Scalar
+from vyre_cuda.ir.core.nodes import Scalar
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.walk import expressions
 from vyre_cuda.passes import fuse
 from vyre_cuda.passes import steps as merged
 from vyre_cuda.passes.fuse import Apart, Group
-from vyre_cuda.passes.specialize import specialized
 from vyre_cuda.passes.steps import Kind
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.symbol import Symbol
-from vyre_cuda.runtime.graph.graph_steps import LaunchStep, LoadedStep, RepeatStep, Step
+from vyre_cuda.runtime.graph.arranging import arrangement
+from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RepeatStep, RowsStep, Step
+from vyre_cuda.runtime.graph.launches import Memories, launch_of, why_apart
 from vyre_cuda.runtime.graph.temporary import Root, Temporary
-from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
@@ -54,7 +51,7 @@ class Fused:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """What became of the recorded steps from `first` to before `end`.
+    """What became of the steps from `first` to before `end`, in the order of `Plan.order`.
 
     `apart` says why a step is not merged at all, `behind` why the step behind is not merged with these, `kind` in a
     word.
@@ -70,13 +67,25 @@ class Row:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
+    """`order` are the steps before those in a row became one, and `places` what each of them is of the recording."""
+
+    order: list[Step | RepeatStep]
+    places: list[tuple[int, ...]]
     steps: list[Step | RepeatStep]
     rows: list[Row]
     gone: frozenset[Root]
+    refused: dict[int, str]  # why recorded steps are no rows of a table
 
     @property
     def fused(self) -> list[Fused]:
         return [row.fused for row in self.rows if row.fused is not None]
+
+    @property
+    def tables(self) -> list[RowsStep]:
+        return [step for step in self.steps if isinstance(step, RowsStep)]
+
+    def fits_bundle(self) -> bool:
+        return not self.tables and not any(one.decisive for one in self.fused)
 
     def holds(self, names: Collection[str], given: Mapping[str, Any]) -> bool:
         """Whether the kernels do what the steps would, where these symbols have values other than those so far."""
@@ -85,13 +94,15 @@ class Plan:
 
 def plan(device: Device, recorded: Sequence[Step | RepeatStep], given: Mapping[str, Any]) -> Plan:
     """The plan for these values of the symbols. Raises the errors of `Device.compile`."""
-    memories = _Memories()
-    items = [_item(step, given, memories) for step in recorded]
-    seams = {step.end for step in recorded if isinstance(step, RepeatStep)}
+    memories = Memories()
+    arranged = arrangement(recorded, given, memories)
+    order = arranged.steps
+    items = [_item(step, given, memories) for step in order]
+    seams = {step.end for step in order if isinstance(step, RepeatStep)}
     groups = fuse.decide(items, seams, memories.temporaries.values())
     rows: list[Row] = []
     for group in groups:
-        rows += _rows(device, recorded, items, group)
+        rows += _rows(device, order, items, group)
     gone = {
         root
         for row in rows
@@ -99,88 +110,15 @@ def plan(device: Device, recorded: Sequence[Step | RepeatStep], given: Mapping[s
         for root, memory in memories.temporaries.items()
         if memory in row.fused.group.gone
     }
-    return Plan(_steps(recorded, rows), rows, frozenset(gone))
+    return Plan(order, arranged.places, _steps(order, rows), rows, frozenset(gone), arranged.refused)
 
 
-# ---- launches as the passes know them --------------------------------------------------------------------------------
-
-
-class _Memories:
-    """Arrays of the device are places in one memory, at their addresses; each temporary array is one of its own."""
-
-    def __init__(self) -> None:
-        self.temporaries: dict[Root, int] = {}
-
-    def of(self, value: DeviceArray) -> tuple[int, int]:
-        """The memory of an array, and its first byte there."""
-        if isinstance(value, Temporary):
-            return self.temporaries.setdefault(value.root, len(self.temporaries) + 1), value.offset
-        return 0, value._alive().address + value.offset
-
-
-def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: _Memories) -> merged.Step | Apart:
+def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories) -> merged.Step | Apart:
     touched = frozenset(memories.of(value)[0] for value in step.operands if isinstance(value, Temporary))
-    why = _why_apart(step, given)
+    why = why_apart(step, given)
     if why or not isinstance(step, LaunchStep):
         return Apart(step.label, why, touched)
-    return _launch(step, given, memories)
-
-
-def _why_apart(step: Step | RepeatStep, given: Mapping[str, Any]) -> str:
-    if isinstance(step, LoadedStep):
-        return "it is a kernel from device.load, whose program is not known"
-    if isinstance(step, RepeatStep):
-        return "it is a loop"
-    if not isinstance(step, LaunchStep):
-        return "it is no launch"
-    program = step.kernel.program
-    if step.kernel.is_without_body:
-        return "it comes from a bundle that was written with source=False"
-    if step.kernel.known and step.symbols:
-        return "it is compiled for known values, and a symbol could bring others"
-    for parameter in program.parameters:
-        value = _value(step, parameter, given)
-        if parameter.is_buffer and not isinstance(value, DeviceArray):
-            return f"{parameter.name} is an array of another library"
-    return "" if _geometry(step, given).blocks else "it has no threads"
-
-
-def _value(step: LaunchStep, parameter: Parameter, given: Mapping[str, Any]) -> Any:
-    value = step.values[parameter.name]
-    return given[value.name] if isinstance(value, Symbol) else value
-
-
-def _geometry(step: LaunchStep, given: Mapping[str, Any]) -> Geometry:
-    """Raises the errors of a launch with other sizes than the program declares."""
-    program = step.kernel.program
-    extents = Extents(program)
-    scalars: dict[str, int] = {}
-    for parameter in program.parameters:
-        value = _value(step, parameter, given)
-        if parameter.is_buffer:
-            extents.take(parameter.name, parameter, value)
-        else:
-            scalars[parameter.name] = bits_of(parameter.type, value)
-    extents.size_outs(scalars)
-    extents.check(scalars)
-    return launch_geometry(program, extents.known, scalars, step.grid)
-
-
-def _launch(step: LaunchStep, given: Mapping[str, Any], memories: _Memories) -> merged.Step:
-    kernel, program = step.kernel, step.kernel.program
-    spans: dict[str, merged.Span] = {}
-    scalars: dict[str, Hashable] = {}
-    for parameter in program.parameters:
-        value = _value(step, parameter, given)
-        if parameter.is_buffer:
-            shape = tuple(value.shape) if parameter.shape else (value.count,)
-            spans[parameter.name] = merged.Span(*memories.of(value), shape)
-        else:
-            symbol = step.values[parameter.name]
-            is_symbol = isinstance(symbol, Symbol)
-            scalars[parameter.name] = symbol.name if is_symbol else bits_of(parameter.type, value)
-    options = merged.Options(kernel.precision, kernel.bounds, kernel.max_ulp)
-    return merged.Step(specialized(program, kernel.known), spans, scalars, _geometry(step, given), options)
+    return launch_of(step, given, memories)
 
 
 # ---- what became one -------------------------------------------------------------------------------------------------
@@ -273,11 +211,11 @@ def _scalars_of_geometry(program: Program) -> set[str]:
 
 
 def _holds(one: Fused, given: Mapping[str, Any]) -> bool:
-    memories = _Memories()
+    memories = Memories()
     try:
-        if any(_why_apart(step, given) for step in one.recorded):
+        if any(why_apart(step, given) for step in one.recorded):
             return False
-        now = [_launch(step, given, memories) for step in one.recorded]
+        now = [launch_of(step, given, memories) for step in one.recorded]
     except (TypeError, ValueError, OverflowError):
         return False  # the plain graph says what is wrong
     return fuse.shares_alike(one.launches, now)

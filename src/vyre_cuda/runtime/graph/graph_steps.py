@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from vyre_cuda._native.call.many import Launches
 from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.graph.graph import Transfer
@@ -91,6 +92,38 @@ class LaunchStep:
         if plain is not None:
             return plain
         return device_arguments(device, self.kernel.program, (), values, None, self.grid)
+
+
+@dataclass(slots=True, eq=False)
+class RowsStep:
+    """Launches of one kernel as one: they have no symbols, the same grid=, and do not depend on each other."""
+
+    launches: list[LaunchStep]
+    symbols: tuple[Symbol, ...] = field(default=(), init=False)
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.launches[0].kernel
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        return tuple(value for launch in self.launches for value in launch.operands)
+
+    @property
+    def label(self) -> str:
+        return f"{len(self.launches)} launches of {self.kernel.program.name}"
+
+    def copied(self, given: Given, place: int) -> RowsStep:
+        return RowsStep([launch.copied(given, place) for launch in self.launches])
+
+    def check(self) -> None:
+        for launch in self.launches:
+            launch.check()
+
+    def bind(self, given: Given, stream: Stream | None = None) -> Launches:
+        names = [parameter.name for parameter in self.kernel.program.parameters]
+        rows = tuple(tuple(in_place(launch.values[name], given) for name in names) for launch in self.launches)
+        return Launches(self.kernel, rows, self.launches[0].grid, None)
 
 
 @dataclass(slots=True, eq=False)
@@ -243,7 +276,7 @@ class RepeatStep:
         return "repeat" if self.times == 0 else f"repeat {self.times} times"
 
 
-Step: TypeAlias = LaunchStep | LoadedStep | CopyStep | FillStep
+Step: TypeAlias = LaunchStep | RowsStep | LoadedStep | CopyStep | FillStep
 
 
 def _check_host(array: np.ndarray[Any, Any]) -> None:

@@ -1,0 +1,34 @@
+/* What the rows touch of a step that is many launches as one, and holds on it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+vyc_status vyc__row_memory_new(vyc_row_memory **rows_out, uint32_t accesses, uint32_t buffers) {
+  vyc_row_memory *rows = malloc(sizeof *rows + accesses * sizeof(vyc_access) +
+                                buffers * sizeof(vyc_buffer *));
+  if (rows == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  rows->access_count = accesses;
+  rows->buffer_count = 0;
+  rows->accesses = (vyc_access *)(void *)(rows + 1);
+  rows->buffers = (vyc_buffer **)(void *)(rows->accesses + accesses);
+  *rows_out = rows;
+  return VYC_OK;
+}
+
+vyc_status vyc__row_memory_copy(vyc_row_memory **copy_out, const vyc_row_memory *rows) {
+  VYC_TRY(vyc__row_memory_new(copy_out, rows->access_count, rows->buffer_count));
+  vyc_row_memory *copy = *copy_out;
+  memcpy(copy->accesses, rows->accesses, rows->access_count * sizeof *rows->accesses);
+  for (uint32_t i = 0; i < rows->buffer_count; i++) {
+    copy->buffers[copy->buffer_count++] = rows->buffers[i];
+    vyc__child_retain(&rows->buffers[i]->child);
+  }
+  return VYC_OK;
+}
+
+void vyc__row_memory_drop(vyc_row_memory *rows) {
+  if (rows == NULL) return;
+  for (uint32_t i = 0; i < rows->buffer_count; i++) vyc_buffer_release(rows->buffers[i]);
+  free(rows);
+}

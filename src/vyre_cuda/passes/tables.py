@@ -1,0 +1,179 @@
+"""Which steps of a recording become one launch of many rows, and in which order all of them run then.
+
+Launches of one kernel do not depend on each other if they are as far from the beginning: a step is one further than the
+furthest of those that it needs, or that need what was there before it. A launch with its table takes about as long as
+two or three nodes, so few launches gain nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from vyre_cuda.passes.fuse import ranges
+from vyre_cuda.passes.merge import merge
+from vyre_cuda.passes.steps import Refused, Step
+from vyre_cuda.records import dataclass
+
+LEAST = 16  # rows of a table: fewer are as fast as nodes side by side, or as one merged kernel
+MOST_BLOCKS = (1 << 31) - 1  # of a launch
+
+# Memory, first byte, the byte behind the last.
+Range: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a step touches, and which of it it writes; None: nothing passes it.
+
+    Launches with equal keys, which are not None, may become one.
+    """
+
+    touched: Collection[Range] | None
+    written: Collection[Range] = ()
+    key: Hashable = None
+    launch: Step | None = None
+
+
+def of_launch(step: Step, key: Hashable) -> Item:
+    written, touched = ranges(step)
+    return Item([each[:3] for each in touched], [each[:3] for each in written], key, step)
+
+
+def decide(items: Sequence[Item], seams: Collection[int] = ()) -> list[tuple[int, ...]]:
+    """The places of all items in the order in which they run; those that are together are rows of one launch.
+
+    Nothing passes a seam, which is a place between items.
+    """
+    found: list[tuple[int, ...]] = []
+    first = 0
+    for place in range(len(items) + 1):
+        is_wall = place < len(items) and items[place].touched is None
+        if place == len(items) or is_wall or place in seams:
+            found += _segment(items, first, place)
+            first = place
+        if is_wall:
+            found.append((place,))
+            first = place + 1
+    return found
+
+
+def _segment(items: Sequence[Item], first: int, end: int) -> list[tuple[int, ...]]:
+    """The same for items that may pass each other."""
+    counts = Counter(items[place].key for place in range(first, end))
+    if all(count < LEAST for key, count in counts.items() if key is not None):
+        return [(place,) for place in range(first, end)]
+    needed = _needed(items, first, end)
+    depth: dict[int, int] = {}
+    for place in range(first, end):
+        depth[place] = 1 + max((depth[other] for other in needed[place]), default=0)
+    in_chain = set(_chained(items, first, end, needed))
+    alike: dict[Hashable, list[int]] = defaultdict(list)
+    for place in range(first, end):
+        if items[place].key is not None and place not in in_chain:
+            alike[items[place].key, depth[place]].append(place)
+    tables = [part for places in alike.values() for part in _parts(items, places) if len(part) >= LEAST]
+    return _ordered(first, end, needed, tables)
+
+
+def _parts(items: Sequence[Item], places: Iterable[int]) -> Iterator[tuple[int, ...]]:
+    """As many as one launch has blocks for."""
+    part: list[int] = []
+    blocks = 0
+    for place in places:
+        launch = items[place].launch
+        more = 0 if launch is None else launch.geometry.blocks
+        if blocks + more > MOST_BLOCKS:
+            yield tuple(part)
+            part, blocks = [], 0
+        part.append(place)
+        blocks += more
+    yield tuple(part)
+
+
+# ---- what needs what -------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Memory that every item touches all of, or nothing: the last one that wrote it, and those that read it since."""
+
+    writer: int | None
+    readers: list[int]
+
+
+def _needed(items: Sequence[Item], first: int, end: int) -> dict[int, set[int]]:
+    """For each place those before it that it must come after; without some that follow from these."""
+    edges: dict[int, set[int]] = defaultdict(set)
+    for place in range(first, end):
+        for memory, begin, behind in items[place].touched or ():
+            edges[memory].update((begin, behind))
+    at = {memory: sorted(some) for memory, some in edges.items()}
+    pieces = {memory: [_Piece(None, []) for _ in some] for memory, some in at.items()}
+
+    def those(each: Range) -> list[_Piece]:
+        memory, begin, behind = each
+        return pieces[memory][bisect_left(at[memory], begin) : bisect_left(at[memory], behind)]
+
+    needed: dict[int, set[int]] = {}
+    for place in range(first, end):
+        item = items[place]
+        written = set(item.written)
+        found = needed[place] = set()
+        for each in item.touched or ():
+            for piece in those(each):
+                if piece.writer is not None:
+                    found.add(piece.writer)
+                if each in written:
+                    found.update(piece.readers)
+        found.discard(place)
+        for each in item.touched or ():
+            for piece in those(each):
+                if each in written:
+                    piece.writer, piece.readers = place, []
+                else:
+                    piece.readers.append(place)
+        found.discard(place)
+    return needed
+
+
+def _chained(items: Sequence[Item], first: int, end: int, needed: dict[int, set[int]]) -> Iterator[int]:
+    """Launches that become one kernel with one beside them that needs them or that they need."""
+    for place in range(first + 1, end):
+        one, other = items[place - 1].launch, items[place].launch
+        if one is None or other is None or place - 1 not in needed[place]:
+            continue
+        try:
+            merge([one, other])
+        except Refused:
+            continue
+        yield from (place - 1, place)
+
+
+def _ordered(
+    first: int, end: int, needed: dict[int, set[int]], tables: Sequence[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """All places, each as early as it was recorded, if what it needs has run."""
+    unit_of: dict[int, tuple[int, ...]] = {place: (place,) for place in range(first, end)}
+    for table in tables:
+        unit_of.update(dict.fromkeys(table, table))
+    waits: dict[tuple[int, ...], set[tuple[int, ...]]] = {unit: set() for unit in unit_of.values()}
+    behind: dict[tuple[int, ...], set[tuple[int, ...]]] = {unit: set() for unit in waits}
+    for place, unit in unit_of.items():
+        for other in needed[place]:
+            waits[unit].add(unit_of[other])
+            behind[unit_of[other]].add(unit)
+    ready = [unit for unit, others in waits.items() if not others]
+    heapq.heapify(ready)
+    found: list[tuple[int, ...]] = []
+    while ready:
+        unit = heapq.heappop(ready)
+        found.append(unit)
+        for next_one in behind[unit]:
+            waits[next_one].discard(unit)
+            if not waits[next_one]:
+                heapq.heappush(ready, next_one)
+    return found

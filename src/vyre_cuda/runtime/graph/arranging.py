@@ -1,0 +1,123 @@
+"""The steps of a recording in the order in which they run, with those together that are rows of one launch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vyre_cuda.later import later
+from vyre_cuda.passes import tables
+from vyre_cuda.passes.tables import Item
+from vyre_cuda.records import dataclass
+from vyre_cuda.runtime.base.symbol import Symbol
+from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, RepeatStep, RowsStep, Step
+from vyre_cuda.runtime.graph.launches import Memories, launch_of, value_of, why_apart
+from vyre_cuda.runtime.memory.array import DeviceArray
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.kernel import rows_entry
+else:
+    rows_entry = later("vyre_cuda.runtime.kernel.rows_entry")
+
+_WALL = Item(None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrangement:
+    """`places` are those of the recording that each step stands for; `refused` says of some why they are no rows."""
+
+    steps: list[Step | RepeatStep]
+    places: list[tuple[int, ...]]
+    refused: dict[int, str]
+
+
+def arrangement(recorded: Sequence[Step | RepeatStep], given: Mapping[str, Any], memories: Memories) -> Arrangement:
+    many = _with_many_launches(recorded)
+    if not many:
+        return Arrangement(list(recorded), [(place,) for place in range(len(recorded))], {})
+    refused: dict[int, str] = {}
+    items: list[Item] = []
+    for place, step in enumerate(recorded):
+        why = _why_refused(step) if isinstance(step, LaunchStep) and _key(step) in many else ""
+        if why:
+            refused[place] = why
+        items.append(_item(step, given, memories, is_row=not why))
+    seams = {step.end for step in recorded if isinstance(step, RepeatStep)}
+    places = tables.decide(items, seams)
+    return Arrangement(_steps(recorded, places), places, refused)
+
+
+def _with_many_launches(recorded: Sequence[Step | RepeatStep]) -> set[Hashable]:
+    counts = Counter(_key(step) for step in recorded if isinstance(step, LaunchStep))
+    return {key for key, count in counts.items() if count >= tables.LEAST}
+
+
+def _key(step: LaunchStep) -> Hashable:
+    """What launches have in common that can be rows of one launch."""
+    grid = tuple(step.grid) if isinstance(step.grid, (list, tuple)) else step.grid
+    return id(step.kernel), grid
+
+
+def _why_refused(step: LaunchStep) -> str:
+    if step.symbols:
+        names = ", ".join(sorted({symbol.name for symbol in step.symbols}))
+        return f"it has the symbol{'s' if ',' in names else ''} {names}"
+    what = rows_entry.what_keeps_apart(step.kernel)
+    return "" if what is None else f"the kernel has {what}"
+
+
+def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories, *, is_row: bool) -> Item:
+    """What it touches. Nothing passes a step whose memory is not known, or can be another at each replay."""
+    if isinstance(step, LaunchStep):
+        return _of_launch(step, given, memories, is_row=is_row)
+    if isinstance(step, FillStep):
+        written = _range(step.to, memories)
+        return Item([written], [written])
+    if isinstance(step, CopyStep) and isinstance(step.to, DeviceArray) and isinstance(step.source, DeviceArray):
+        first, size = memories.of(step.to), step.source.nbytes
+        written = (*first, first[1] + size)
+        return Item([written, _range(step.source, memories)], [written])
+    return _WALL
+
+
+def _of_launch(step: LaunchStep, given: Mapping[str, Any], memories: Memories, *, is_row: bool) -> Item:
+    for parameter in step.kernel.program.parameters:
+        is_other = isinstance(step.values[parameter.name], Symbol)
+        if parameter.is_buffer and (is_other or not isinstance(value_of(step, parameter, given), DeviceArray)):
+            return _WALL
+    if step.kernel.is_without_body:
+        return _WALL
+    launch = launch_of(step, given, memories)
+    return tables.of_launch(launch, _key(step) if is_row and not why_apart(step, given) else None)
+
+
+def _range(array: DeviceArray, memories: Memories) -> tables.Range:
+    memory, first = memories.of(array)
+    return memory, first, first + array.nbytes
+
+
+def _steps(recorded: Sequence[Step | RepeatStep], places: Sequence[tuple[int, ...]]) -> list[Step | RepeatStep]:
+    behind = _behind(recorded, places)
+    found: list[Step | RepeatStep] = []
+    for unit in places:
+        step = recorded[unit[0]]
+        if isinstance(step, RepeatStep):
+            step = RepeatStep(step.times, step.until, behind[step.end])
+        elif len(unit) > 1:
+            step = RowsStep([each for place in unit if isinstance(each := recorded[place], LaunchStep)])
+        found.append(step)
+    return found
+
+
+def _behind(recorded: Sequence[Step | RepeatStep], places: Sequence[tuple[int, ...]]) -> dict[int, int]:
+    """For each end of a loop the place there: nothing passes it, so as many places as there are steps before it."""
+    ends = {step.end for step in recorded if isinstance(step, RepeatStep)}
+    found: dict[int, int] = {}
+    steps = 0
+    for place in range(len(places) + 1):
+        if steps in ends:
+            found.setdefault(steps, place)
+        if place < len(places):
+            steps += len(places[place])
+    return found

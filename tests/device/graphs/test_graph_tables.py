@@ -1,0 +1,430 @@
+"""Launches of one kernel that do not depend on each other become one launch, by a table."""
+
+from __future__ import annotations
+
+import gc
+import random
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.testing.compare import assert_same
+from vyre_cuda.testing.emulator import Emulator
+
+from .graph_checks import F32
+from .test_fused_graphs import scaled
+
+LEAST = 16
+
+
+def sums(name: str = "sums") -> vc.Program:
+    """z[block] = a * sum of the block's elements of x, by a shared array: never merged with others"""
+    b = vc.Builder(name, block=32)
+    x = b.input("x", vc.f32)
+    z = b.inout("z", vc.f32)
+    a = b.scalar("a", vc.f32)
+    b.work(x.size)
+    part = b.shared("part", vc.f32, 32)
+    t = b.let("t", vc.thread_id.x)
+    i = b.let("i", vc.global_id.x)
+    part[t] = vc.f32(0)
+    with b.if_(i < x.size):
+        part[t] = x[i]
+    b.barrier()
+    with b.if_((t == 0) & (vc.block_id.x < z.size)):
+        total = b.var("total", vc.f32(0))
+        with b.for_(32) as k:
+            total.set(total + part[k])
+        z[vc.block_id.x] = total * a
+    return b.build()
+
+
+def evens(name: str = "evens") -> vc.Program:
+    """z[2 i] = x[2 i], the others are cleared"""
+    b = vc.Builder(name, block=32)
+    x = b.input("x", vc.f32)
+    z = b.output("z", vc.f32, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(2 * i < z.size):
+        z[2 * i] = x[2 * i] + 1.0
+    return b.build()
+
+
+def kinds(graph: vc.Graph) -> Counter[str]:
+    last = graph._versions.last()
+    assert last is not None
+    return Counter(node.kind for node in last.native.nodes())
+
+
+def arrays(device: vc.Device, sizes: list[int], start: float = 0) -> list[vc.DeviceArray]:
+    return [device.array(np.arange(size, dtype=F32) + F32(start + k)) for k, size in enumerate(sizes)]
+
+
+# ---- what becomes one ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [[100] * 64, [(37 * k) % 211 for k in range(64)], [1] * 40])
+def test_independent_launches_are_one_node(device: vc.Device, sizes: list[int]) -> None:
+    kernel = device.compile(scaled())
+    xs, zs = arrays(device, sizes), [device.zeros(size, vc.f32) for size in sizes]
+    with device.record(fuse=True) as graph:
+        for k, (x, z) in enumerate(zip(xs, zs, strict=True)):
+            kernel.launch(x, z, float(k), 1.0)
+    for _ in range(2):
+        graph.replay()
+        for k, z in enumerate(zs):
+            np.testing.assert_array_equal(z.numpy(), (np.arange(sizes[k], dtype=F32) + F32(k)) * F32(k) + F32(1))
+            z.fill(0)
+    rows = sum(size > 0 for size in sizes)
+    assert graph.node_count == 1
+    assert f"are one launch with a table of {rows} rows: scaled" in graph.explain()
+
+
+def test_fewer_launches_become_one_kernel(device: vc.Device) -> None:
+    kernel = device.compile(scaled())
+    for count in (LEAST - 1, LEAST):
+        xs, zs = arrays(device, [40] * count), [device.zeros(40, vc.f32) for _ in range(count)]
+        with device.record(fuse=True) as graph:
+            for x, z in zip(xs, zs, strict=True):
+                kernel.launch(x, z, 2.0, 0.0)
+        graph.replay()
+        assert ("with a table" in graph.explain()) == (count == LEAST)
+        assert ("are one kernel" in graph.explain()) == (count < LEAST)
+        for x, z in zip(xs, zs, strict=True):
+            np.testing.assert_array_equal(z.numpy(), 2 * x.numpy())
+
+
+def test_layers_of_launches_are_one_node_each(device: vc.Device) -> None:
+    first, second = device.compile(scaled()), device.compile(sums())
+    n = 20
+    xs, ys, zs = arrays(device, [64] * n), arrays(device, [64] * n), arrays(device, [2] * n)
+    with device.record(fuse=True) as graph:
+        for x, y, z in zip(xs, ys, zs, strict=True):
+            first.launch(x, y, 2.0, 1.0)
+            second.launch(y, z, 1.0)
+    graph.replay()
+    last = graph._versions.last()
+    assert last is not None
+    assert [node.behind for node in last.native.nodes()] == [(), (0,)]
+    assert re.search(r"steps 1, 3, 5, 7 and others up to 39 are one launch with a table of 20 rows", graph.explain())
+    for x, z in zip(xs, zs, strict=True):
+        np.testing.assert_array_equal(z.numpy(), (x.numpy() * 2 + 1).reshape(2, 32).sum(1, dtype=F32))
+
+
+def test_a_chain_is_no_table(device: vc.Device) -> None:
+    kernel = device.compile(scaled())
+    x, y = device.array(np.ones(40, F32)), device.zeros(40, vc.f32)
+    with device.record(fuse=True) as graph:
+        for _ in range(20):
+            kernel.launch(x, y, 1.0, 1.0)
+            kernel.launch(y, x, 1.0, 0.0)
+    graph.replay()
+    assert "with a table" not in graph.explain()
+    assert x.numpy().tolist() == [21] * 40
+
+
+def test_a_step_between_keeps_launches_apart(device: vc.Device) -> None:
+    """What comes between needs the first ones, and the others need it."""
+    kernel, between = device.compile(scaled()), device.compile(sums())
+    n = 16
+    xs, zs = arrays(device, [32] * 2 * n), [device.zeros(32, vc.f32) for _ in range(2 * n)]
+    with device.record(fuse=True) as graph:
+        for k in range(n):
+            kernel.launch(xs[k], zs[k], 2.0, 0.0)
+        between.launch(zs[3], xs[n][:1], 1.0)
+        for k in range(n, 2 * n):
+            kernel.launch(xs[k] if k == n else xs[n], zs[k], 2.0, 0.0)
+    graph.replay()
+    assert graph.node_count == 3
+    assert zs[n].numpy()[0] == 2 * zs[3].numpy().sum(dtype=F32)
+    assert all(z.numpy()[0] == zs[n].numpy()[0] for z in zs[n:])
+
+
+def test_launches_within_a_loop(device: vc.Device) -> None:
+    kernel = device.compile(sums())
+    n = 20
+    xs, zs = arrays(device, [32] * n), [device.zeros(1, vc.f32) for _ in range(n)]
+    with device.record(fuse=True) as graph:
+        with graph.repeat(3):
+            for x, z in zip(xs, zs, strict=True):
+                kernel.launch(x, z, 1.0)
+            with graph.repeat(2):
+                for x, z in zip(xs, zs, strict=True):
+                    kernel.launch(z, x[:1], 1.0)
+        for x, z in zip(xs, zs, strict=True):
+            kernel.launch(x, z, 0.5)
+    start = [x.numpy() for x in xs]
+    graph.replay()
+    assert graph.node_count == 3 * 3 + 1
+    for x, z in zip(start, zs, strict=True):
+        for _ in range(3):
+            x[0] = x.sum(dtype=F32)
+        assert z.numpy()[0] == x.sum(dtype=F32) * F32(0.5)
+
+
+# ---- clears ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "nodes"), [(40, 2), (16, 2)])
+def test_results_with_gaps_are_cleared_by_one_node(device: vc.Device, count: int, nodes: int) -> None:
+    kernel = device.compile(evens())
+    xs, zs = arrays(device, [50] * count), [device.array(np.full(50, 7, F32)) for _ in range(count)]
+    with device.record(fuse=True) as graph:
+        for x, z in zip(xs, zs, strict=True):
+            kernel.launch(x, z)
+    graph.replay()
+    for x, z in zip(xs, zs, strict=True):
+        want = np.where(np.arange(50) % 2 == 0, x.numpy() + 1, 0)
+        np.testing.assert_array_equal(z.numpy(), want)
+    assert graph.node_count == nodes, graph.explain()
+    if nodes == 2:
+        assert graph.dot().count("launches of evens") == 2
+
+
+def test_adjacent_results_are_cleared_by_a_memset(device: vc.Device) -> None:
+    kernel = device.compile(evens())
+    x, z = device.array(np.arange(32 * 50, dtype=F32)), device.array(np.full(32 * 50, 7, F32))
+    with device.record(fuse=True) as graph:
+        for k in range(32):
+            kernel.launch(x[50 * k : 50 * k + 50], z[50 * k : 50 * k + 50])
+    graph.replay()
+    np.testing.assert_array_equal(z.numpy(), np.where(np.arange(32 * 50) % 2 == 0, np.arange(32 * 50) + 1, 0))
+    assert kinds(graph) == {"fill": 1, "kernel": 1}
+
+
+# ---- what does not ---------------------------------------------------------------------------------------------------
+
+
+def test_launches_with_symbols_are_no_rows(device: vc.Device) -> None:
+    kernel = device.compile(scaled())
+    xs, zs = arrays(device, [40] * 40), [device.zeros(40, vc.f32) for _ in range(40)]
+    with device.record(fuse=True) as graph:
+        for k, (x, z) in enumerate(zip(xs, zs, strict=True)):
+            kernel.launch(x, z, vc.symbol("a", 2.0) if k % 2 else 3.0, 0.0)
+    graph.replay(a=5.0)
+    assert "are one launch with a table of 20 rows" in graph.explain()
+    for k, (x, z) in enumerate(zip(xs, zs, strict=True)):
+        np.testing.assert_array_equal(z.numpy(), x.numpy() * (5 if k % 2 else 3))
+
+
+def test_explain_says_what_tables_do_not_take(device: vc.Device) -> None:
+    kernel = device.compile(sums())
+    xs, zs = arrays(device, [32] * 20), [device.zeros(1, vc.f32) for _ in range(20)]
+    with device.record(fuse=True) as graph:
+        for x, z in zip(xs, zs, strict=True):
+            kernel.launch(x, z, vc.symbol("a", 2.0))
+    graph.replay()
+    assert "no row of a table: it has the symbol a" in graph.explain()
+    assert graph.node_count == 20
+    b = vc.Builder("checked", block=32)
+    x, z = b.input("x", vc.f32), b.output("z", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        b.assert_(x[i] >= 0, "negative")
+        z[i] = x[i]
+    checked = device.compile(b.build())
+    with device.record(fuse=True) as graph:
+        for each, z in zip(xs, zs, strict=True):
+            checked.launch(each, z)
+    graph.replay()
+    assert "no row of a table: the kernel has assertions" in graph.explain()
+    assert "with a table" not in graph.explain()
+
+
+def test_arrays_of_symbols_keep_their_place(device: vc.Device) -> None:
+    """The array of a later replay is one that rows before it write, or rows behind it."""
+    kernel, reader = device.compile(scaled()), device.compile(sums())
+    xs = arrays(device, [32] * 20)
+    zs, ws = ([device.zeros(32, vc.f32) for _ in xs] for _ in range(2))
+    other, total = device.zeros(32, vc.f32), device.zeros(1, vc.f32)
+    with device.record(fuse=True) as graph:
+        for x, z in zip(xs, zs, strict=True):
+            kernel.launch(x, z, 2.0, 0.0)
+        reader.launch(vc.symbol("x", other), total, 1.0)
+        for x, w in zip(xs, ws, strict=True):
+            kernel.launch(x, w, 3.0, 0.0)
+    graph.compile()
+    assert graph.node_count == 3
+    graph.replay(x=zs[7])
+    assert total.numpy()[0] == 2 * xs[7].numpy().sum(dtype=F32)
+    ws[7].fill(1)
+    graph.replay(x=ws[7])
+    assert total.numpy()[0] == 32
+    assert ws[7].numpy()[1] == 3 * xs[7].numpy()[1]
+
+
+def test_fusing_can_be_off(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = device.compile(sums())
+    xs, zs = arrays(device, [32] * 20), [device.zeros(1, vc.f32) for _ in range(20)]
+    monkeypatch.setenv("VYRE_CUDA_FUSE", "off")
+    with device.record(fuse=True) as graph:
+        for x, z in zip(xs, zs, strict=True):
+            kernel.launch(x, z, 1.0)
+    graph.replay()
+    assert graph.node_count == 20
+
+
+# ---- life ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_graph_keeps_what_its_rows_use(device: vc.Device) -> None:
+    kernel = device.compile(sums())
+    xs, zs = arrays(device, [32] * 20), [device.zeros(1, vc.f32) for _ in range(20)]
+    with device.record(fuse=True) as graph:
+        for x, z in zip(xs, zs, strict=True):
+            kernel.launch(x, z, 1.0)
+    graph.compile()
+    sums_of = [x.numpy().sum(dtype=F32) for x in xs]
+    del xs, x
+    gc.collect()
+    others = arrays(device, [32] * 40, 1000)
+    graph.replay()
+    assert [z.numpy()[0] for z in zs] == sums_of
+    assert others[0].numpy()[0] == 1000
+
+
+def test_temporary_arrays_of_rows(device: vc.Device) -> None:
+    first, second = device.compile(scaled()), device.compile(sums())
+    n = 20
+    xs, zs = arrays(device, [64] * n), [device.zeros(2, vc.f32) for _ in range(n)]
+    with device.record(fuse=True) as graph:
+        for x, z in zip(xs, zs, strict=True):
+            t = graph.temporary(64, vc.f32)
+            first.launch(x, t, 2.0, 1.0)
+            second.launch(t, z, 1.0)
+    graph.replay()
+    assert graph.explain().count("with a table of 20 rows") == 2
+    for x, z in zip(xs, zs, strict=True):
+        np.testing.assert_array_equal(z.numpy(), (x.numpy() * 2 + 1).reshape(2, 32).sum(1, dtype=F32))
+
+
+@pytest.mark.emulator
+def test_any_call_that_fails_leaves_the_recorded_graph(
+    emulator: Emulator, leak_check: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", "off")
+
+    def recorded(device: vc.Device) -> tuple[vc.Graph, list[vc.DeviceArray]]:
+        kernel = device.compile(evens())
+        xs, zs = arrays(device, [20] * 16), [device.array(np.full(20, 7, F32)) for _ in range(16)]
+        with device.record(fuse=True) as graph:
+            for x, z in zip(xs, zs, strict=True):
+                kernel.launch(x, z)
+        return graph, zs
+
+    with vc.Device("emulator") as device:
+        graph, _ = recorded(device)
+        before = {name: emulator.count(name) for name in emulator.functions()}
+        graph.compile()
+        calls = {name: made for name in before if (made := emulator.count(name) - before[name])}
+        del graph, _
+    found: Counter[str] = Counter()
+    for name, count in calls.items():
+        for nth in range(1, count + 1):
+            with vc.Device("emulator") as device:
+                graph, zs = recorded(device)
+                emulator.fail(name, nth=nth, result=2)
+                try:
+                    graph.compile()
+                except (vc.DriverError, vc.ResourceError):
+                    found["told"] += 1
+                emulator.reset()
+                graph.replay()
+                for k, z in enumerate(zs):
+                    want = np.where(np.arange(20) % 2 == 0, np.arange(20) + k + 1, 0)
+                    np.testing.assert_array_equal(z.numpy(), want)
+                found["table" if "with a table" in graph.explain() else "as recorded"] += 1
+                assert graph.node_count == (2 if "with a table" in graph.explain() else 32)
+                del graph, zs, z
+                gc.collect()
+    assert found["as recorded"] > 10, found
+
+
+# ---- random recordings -----------------------------------------------------------------------------------------------
+
+
+def recording(device: vc.Device, kernels: list[vc.Kernel], seed: int, *, fuse: bool) -> tuple[vc.Graph, Any]:
+    """Layers of launches on places of a few arrays, with other steps in between."""
+    rng = random.Random(seed)
+    places, size = 90, 40
+    pool = [device.array(np.random.default_rng(seed + k).integers(-9, 9, places * size).astype(F32)) for k in range(3)]
+    used = [kernels[k] for k in rng.sample(range(len(kernels)), rng.choice((1, 2, 3)))]
+
+    def view(place: int, number: int) -> vc.DeviceArray:
+        begin = place * size + rng.choice((0, 0, 1))
+        return pool[number][begin : begin + rng.choice((size - 1, size - 1, size - 1, 7, 0))]
+
+    with device.record(fuse=fuse) as graph:
+        for _ in range(rng.choice((1, 2, 3))):
+            source, target = rng.sample(range(3), 2)
+            kernel = rng.choice(used)
+            for place in rng.sample(range(places), rng.choice((14, 18, 40))):
+                kind = rng.random()
+                if kind < 0.04:
+                    pool[rng.randrange(3)][place * size : place * size + 20].fill(2.0)
+                elif kind < 0.06:
+                    pool[0][place * size : place * size + 9].copy_from(pool[1][5:14])
+                elif kind < 0.1:
+                    kernel = rng.choice(used)
+                reads = view(rng.choice((place, place, 3, rng.randrange(places))), source)
+                values = {"x": reads, "z": view(place, target), "a": rng.choice((0.5, 2.0)), "b": 1.0}
+                if rng.random() < 0.02:
+                    values["a"] = vc.symbol("a", 3.0)
+                names = [parameter.name for parameter in kernel.program.parameters]
+                kernel.launch(**{name: value for name, value in values.items() if name in names})
+    return graph, pool
+
+
+def test_random_recordings_leave_the_same_bytes(device: vc.Device, request: pytest.FixtureRequest) -> None:
+    odd = vc.Builder("odd", block=32)  # writes what a condition lets it, from the other end
+    x, z = odd.input("x", vc.f32), odd.inout("z", vc.f32)
+    i = odd.let("i", vc.global_id.x)
+    with odd.if_((i < z.size) & (i < x.size)):
+        z[z.size - 1 - i] = z[z.size - 1 - i] * 0.5 + x[i]
+    programs = [scaled_of_any(), sums(), evens_of_any(), odd.build()]
+    kernels = [device.compile(each) for each in programs]
+    number = 3000 if request.config.getoption("--long") else 60
+    counts: Counter[str] = Counter()
+    for seed in range(number):
+        results = []
+        for fuse in (False, True):
+            graph, pool = recording(device, kernels, seed, fuse=fuse)
+            graph.replay()
+            graph.replay()
+            results.append([array.numpy() for array in pool])
+        for plain, fused in zip(*results, strict=True):
+            assert_same(plain, fused), (seed, graph.explain())
+        plan = graph._versions.plan
+        assert plan is not None, graph.explain()
+        counts["tables"] += len(plan.tables)
+        counts["merged"] += len(plan.fused)
+        counts["none"] += not plan.tables
+    print(dict(counts))
+    assert counts["tables"] > number // 2
+    assert counts["none"] > number // 20
+
+
+def evens_of_any() -> vc.Program:
+    """As evens, with an output of any size."""
+    b = vc.Builder("evens_of_any", block=32)
+    x, z = b.input("x", vc.f32), b.output("z", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    b.work(z.size)
+    with b.if_((2 * i < z.size) & (2 * i < x.size)):
+        z[2 * i] = x[2 * i] + 1.0
+    return b.build()
+
+
+def scaled_of_any() -> vc.Program:
+    b = vc.Builder("scaled_of_any", block=32)
+    x, z = b.input("x", vc.f32), b.output("z", vc.f32)
+    a = b.scalar("a", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    b.work(z.size)
+    with b.if_((i < z.size) & (i < x.size)):
+        z[i] = x[i] * a
+    return b.build()
