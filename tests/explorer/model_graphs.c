@@ -173,6 +173,19 @@ static void copy_as_kernel(node *n) {
       .kernel = {.in = n->from, .out = n->to, .value = the_model->hooks.operation(), .count = 1}};
 }
 
+/* A kernel for each row, in the place of those with a table. */
+static void put_rows(work *w, const exec *x) {
+  w->node_count = 0;
+  for (uint32_t i = 0; i < x->node_count; i++) {
+    if (w->node_count >= MODEL_NODES) explorer_fail("a graph of more than %u nodes", MODEL_NODES);
+    if (x->nodes[i].kind == WORK_KERNEL && x->nodes[i].kernel.row != 0)
+      w->node_count += rows_of(w->nodes + w->node_count, &x->nodes[i].kernel,
+                               MODEL_NODES - w->node_count);
+    else
+      w->nodes[w->node_count++] = x->nodes[i];
+  }
+}
+
 /* Launches of one exec run one after the other, on whatever streams. */
 static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) {
   WORKS_WITH(where, handle);
@@ -184,9 +197,10 @@ static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) 
   w->behind = x->last != NULL && !x->last->done ? x->last : NULL;
   x->last = w;
   if (w->node_count == 1 && w->nodes[0].kernel.row != 0) {
-    rows_given(stream_of(where, "cuGraphLaunch"), w);
+    rows_given(w);
     return given();
   }
+  put_rows(w, x);
   for (uint32_t i = 0; i < w->node_count; i++) copy_as_kernel(&w->nodes[i]);
   for (uint32_t i = 0; i < w->node_count; i++) kernels += w->nodes[i].kind == WORK_KERNEL;
   for (uint32_t i = 0; i < w->node_count; i++)

@@ -70,7 +70,7 @@ static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, un
   w->node_count = 1;
   w->nodes[0] = (node){.kind = WORK_KERNEL, .kernel = kernel_of(function, parameters)};
   if (w->nodes[0].kernel.row != 0)
-    rows_given(stream_of(handle, "cuLaunchKernel"), w);
+    rows_given(w);
   else
     kernel_given(&w->nodes[0].kernel, 0, 1);
   return given();

@@ -129,7 +129,9 @@ void kernel_given(model_kernel *kernel, uint32_t number, uint32_t of_graph);
 model_kernel kernel_of(const void *function, void **parameters);
 /* A kernel for each row, in place of a work's only node, whose kernel has a table; they are given
  * then. */
-void rows_given(stream *s, work *w);
+void rows_given(work *w);
+/* The kernels of such a node, none of them given; returns how many. */
+uint32_t rows_of(node *nodes, const model_kernel *table_kernel, uint32_t room);
 
 /* ---- the driver's functions ------------------------------------------------------------------ */
 

@@ -143,19 +143,21 @@ void kernel_given(model_kernel *kernel, uint32_t number, uint32_t of_graph) {
   the_model->hooks.given(kernel);
 }
 
-/* What memory of the device will have once the stream has come so far. */
-static const uint8_t *seen_on(const stream *s, uint64_t address) {
-  for (const work *w = s->first; w != NULL; w = w->next)
-    if (w->kind == WORK_COPY && w->nodes[0].to == address)
-      return (const uint8_t *)(uintptr_t)w->nodes[0].from;
-  return (const uint8_t *)(uintptr_t)address;
+/* What memory of the device will have once all copies that were given have been made. */
+static const uint8_t *copied_to(uint64_t address) {
+  const work *last = NULL;
+  for (uint32_t i = 0; i < the_model->stream_count; i++)
+    for (const work *w = the_model->streams[i]->first; w != NULL; w = w->next)
+      if (w->kind == WORK_COPY && w->nodes[0].to == address &&
+          (last == NULL || w->serial > last->serial))
+        last = w;
+  return (const uint8_t *)(uintptr_t)(last == NULL ? address : last->nodes[0].from);
 }
 
-void rows_given(stream *s, work *w) {
-  const model_kernel whole = w->nodes[0].kernel;
-  const uint8_t *table = seen_on(s, whole.row);
-  if (whole.count > MODEL_NODES) explorer_fail("a table of %u rows", whole.count);
-  w->node_count = whole.count;
+uint32_t rows_of(node *nodes, const model_kernel *table_kernel, uint32_t room) {
+  const model_kernel whole = *table_kernel;
+  const uint8_t *table = copied_to(whole.row);
+  if (whole.count > room) explorer_fail("a table of %u rows", whole.count);
   for (uint32_t i = 0; i < whole.count; i++) {
     const uint8_t *row = table + (size_t)i * MODEL_ROW_BYTES;
     model_kernel kernel = {.module = whole.module,
@@ -164,9 +166,15 @@ void rows_given(stream *s, work *w) {
     memcpy(&kernel.in, row + 16, 8);
     memcpy(&kernel.out, row + 24, 8);
     memcpy(&kernel.value, row + 32, 8);
-    w->nodes[i] = (node){.kind = WORK_KERNEL, .kernel = kernel};
-    kernel_given(&w->nodes[i].kernel, i, i == 0); /* all of them are one launch */
+    nodes[i] = (node){.kind = WORK_KERNEL, .kernel = kernel};
   }
+  return whole.count;
+}
+
+void rows_given(work *w) {
+  w->node_count = rows_of(w->nodes, &w->nodes[0].kernel, MODEL_NODES);
+  for (uint32_t i = 0; i < w->node_count; i++)
+    kernel_given(&w->nodes[i].kernel, i, i == 0); /* all of them are one launch */
 }
 
 model_kernel kernel_of(const void *function, void **parameters) {

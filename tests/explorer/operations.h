@@ -23,6 +23,7 @@
   X("graph-made", graph_made)                                                                      \
   X("graph-timed", graph_timed)                                                                    \
   X("graph-turns", graph_in_turns)                                                                 \
+  X("graph-rows", graph_of_rows)                                                                   \
   X("graph-steps", graph_of_steps)                                                                 \
   X("graph-launch", graph_launch)                                                                  \
   X("graph-change", graph_change)                                                                  \

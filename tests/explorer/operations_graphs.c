@@ -140,6 +140,46 @@ void operate_graph_timed(uint32_t thread) { make_graph(thread, true, false); }
 /* In turns with the graph of the scene, which is launched on other streams. */
 void operate_graph_in_turns(uint32_t thread) { make_graph(thread, false, true); }
 
+/* Two launches as one step, x to hot and to memory of the thread's, and then x to hot; released with
+ * its launch in flight. */
+void operate_graph_of_rows(uint32_t thread) {
+  scene *s = the_scene();
+  const scene_buffer *const to[] = {&s->hot, &s->own[thread]};
+  static const uint32_t grids[] = {1, 1, 1, 1, 1, 1};
+  vyc_argument arguments[4];
+  vyc_graph *graph = NULL;
+  const uint32_t number =
+      scene_enter((order_operation){.name = "a graph of two rows",
+                                    .stream = STREAM_TWO,
+                                    .reads = scene_set(&s->x),
+                                    .writes = scene_set(to[0]) | scene_set(to[1]),
+                                    .in = s->x.address},
+                  BY_ITSELF, 3);
+  scene_run last;
+  const uint64_t scalars[] = {number, number};
+  for (uint32_t row = 0; row < 2; row++) {
+    scene_run run;
+    scene_fill_run(&run, NULL, &s->x, 0, to[row], number);
+    arguments[2 * row] = run.arguments[0];
+    arguments[2 * row + 1] = run.arguments[1];
+  }
+  const vyc_rows rows = {.struct_size = sizeof rows,
+                         .count = 2,
+                         .argument_count = 2,
+                         .scalar_count = 1,
+                         .arguments = arguments,
+                         .scalars = scalars,
+                         .grids = grids};
+  scene_fill_run(&last, NULL, &s->x, 0, &s->hot, number);
+  vyc_status status = vyc_graph_create(&graph, s->context);
+  if (status == VYC_OK) status = vyc_graph_add_rows(graph, NULL, s->copying, s->rows, &rows);
+  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &last.run);
+  if (status == VYC_OK) status = vyc_graph_finish(graph);
+  if (status == VYC_OK) status = vyc_graph_launch(graph, NULL, 0, s->two);
+  vyc_graph_release(graph);
+  scene_leave(number, status);
+}
+
 /* A fill, a copy within the device and a repetition: to memory of the thread's, twice to hot. */
 void operate_graph_of_steps(uint32_t thread) {
   scene *s = the_scene();

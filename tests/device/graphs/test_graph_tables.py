@@ -303,8 +303,9 @@ def test_temporary_arrays_of_rows(device: vc.Device) -> None:
 
 
 @pytest.mark.emulator
+@pytest.mark.parametrize(("result", "lasting"), [(2, False), (2, True), (999, False)])
 def test_any_call_that_fails_leaves_the_recorded_graph(
-    emulator: Emulator, leak_check: object, monkeypatch: pytest.MonkeyPatch
+    emulator: Emulator, leak_check: object, monkeypatch: pytest.MonkeyPatch, result: int, lasting: bool
 ) -> None:
     monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", "off")
 
@@ -327,7 +328,7 @@ def test_any_call_that_fails_leaves_the_recorded_graph(
         for nth in range(1, count + 1):
             with vc.Device("emulator") as device:
                 graph, zs = recorded(device)
-                emulator.fail(name, nth=nth, result=2)
+                emulator.fail(name, nth=nth, result=result, repeat=lasting)
                 try:
                     graph.compile()
                 except (vc.DriverError, vc.ResourceError):
