@@ -22,6 +22,7 @@ RECORD = HERE / "rows.json"
 pytestmark = [pytest.mark.device, pytest.mark.emulator]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.valgrind
 def test_instructions_of_a_row_are_within_the_record(tmp_path: Path, request: pytest.FixtureRequest) -> None:

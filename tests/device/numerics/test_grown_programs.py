@@ -44,6 +44,7 @@ def test_ten_thousand_results_of_a_rule_are_the_interpreters(shared_device: vc.D
 
 
 # The right side of half_of_a_negative is not cheaper, so that nothing computes it.
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "rule", [rule for rule in WRONG if rule.name != "half_of_a_negative"], ids=lambda rule: rule.name
 )
