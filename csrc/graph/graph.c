@@ -137,7 +137,8 @@ vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_prepar
   vyc_scope scope;
   VYC_TRY(vyc__enter(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = vyc__add_values(graph, step_out, STEP_LAUNCH, prepared, run, NULL, NULL);
+  const vyc_status status =
+      vyc__add_values(graph, step_out, STEP_LAUNCH, prepared, run, NULL, NULL);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   return status;
@@ -150,7 +151,8 @@ vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
   vyc_scope scope;
   VYC_TRY(vyc__enter(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = vyc__add_values(graph, step_out, STEP_TRANSFER, NULL, NULL, transfer, NULL);
+  const vyc_status status =
+      vyc__add_values(graph, step_out, STEP_TRANSFER, NULL, NULL, transfer, NULL);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   return status;

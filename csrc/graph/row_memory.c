@@ -5,8 +5,8 @@
 #include "graph.h"
 
 vyc_status vyc__row_memory_new(vyc_row_memory **rows_out, uint32_t accesses, uint32_t buffers) {
-  vyc_row_memory *rows = malloc(sizeof *rows + accesses * sizeof(vyc_access) +
-                                buffers * sizeof(vyc_buffer *));
+  vyc_row_memory *rows =
+      malloc(sizeof *rows + accesses * sizeof(vyc_access) + buffers * sizeof(vyc_buffer *));
   if (rows == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   rows->access_count = accesses;
   rows->buffer_count = 0;

@@ -1,5 +1,5 @@
-/* Many launches as one that is launched again and again: a table of its own, what the rows touch, and
- * what is cleared before. */
+/* Many launches as one that is launched again and again: a table of its own, what the rows touch,
+ * and what is cleared before. */
 #include <stdlib.h>
 #include <string.h>
 

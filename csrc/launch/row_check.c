@@ -80,9 +80,8 @@ static void gather_ranges(vyc_many *many) {
       const uint64_t begin = arguments[i].buffer->address + arguments[i].offset;
       const uint64_t bytes = arguments[i].count * prepared->bindings[i].element_bytes;
       if (bytes != 0)
-        many->ranges[many->range_count++] =
-            (vyc_row_range){begin, begin + bytes, row, (uint16_t)i,
-                            prepared->bindings[i].role != VYC_ROLE_IN};
+        many->ranges[many->range_count++] = (vyc_row_range){
+            begin, begin + bytes, row, (uint16_t)i, prepared->bindings[i].role != VYC_ROLE_IN};
     }
   }
 }
@@ -140,9 +139,9 @@ static vyc_status check_entry(const vyc_many *many) {
   const vyc_prepared *prepared = many->prepared, *entry = many->entry;
   if (entry == NULL) return VYC_OK;
   const vyc_prepared *clearing = many->rows->clearing;
-  if (clearing != NULL && (clearing->child.context != prepared->child.context ||
-                           clearing->binding_count != 1 || clearing->scalar_count != 0 ||
-                           clearing->bindings[0].element_bytes != sizeof(uint32_t)))
+  if (clearing != NULL &&
+      (clearing->child.context != prepared->child.context || clearing->binding_count != 1 ||
+       clearing->scalar_count != 0 || clearing->bindings[0].element_bytes != sizeof(uint32_t)))
     return vyc__fail(VYC_E_INVALID, "launch", "the kernel that clears does not take one array");
   if (entry->child.context != prepared->child.context || entry->binding_count != 1 ||
       entry->scalar_count != 3 || entry->has_barrier || prepared->has_barrier ||

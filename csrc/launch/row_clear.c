@@ -1,5 +1,5 @@
-/* Outs that are cleared before many launches: adjacent ones of a buffer together, as the driver fills
- * no memory that is of two allocations, and many of them in a launch of their own. */
+/* Outs that are cleared before many launches: adjacent ones of a buffer together, as the driver
+ * fills no memory that is of two allocations, and many of them in a launch of their own. */
 #include <stdlib.h>
 
 #include "rows.h"
@@ -91,8 +91,7 @@ static vyc_status clear_by_rows(const vyc_many *many, uint32_t most) {
 
 vyc_status vyc__many_clear(const vyc_many *many) {
   uint32_t at = 0, count = 0;
-  while (vyc__next_clear(many, &at).first != NULL)
-    count++;
+  while (vyc__next_clear(many, &at).first != NULL) count++;
   const bool by_rows = many->rows->clearing != NULL && many->rows->many_clearing != NULL;
   return by_rows && count > VYC_FEW_CLEARS ? clear_by_rows(many, count) : clear_one_by_one(many);
 }

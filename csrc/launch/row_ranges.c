@@ -1,7 +1,8 @@
 /* Whether launches are independent, from one look at their memory in order of addresses. */
 #include "row_ranges.h"
 
-/* ---- sorting ---------------------------------------------------------------------------------- */
+/* ---- sorting ----------------------------------------------------------------------------------
+ */
 
 /* By digits, least significant first; bits in which all begins agree take no time. */
 enum { DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS, ADDRESS_BITS = 64, FEW = 48 };
@@ -10,8 +11,7 @@ static void sort_few(vyc_row_key *keys, uint32_t count) {
   for (uint32_t i = 1; i < count; i++) {
     const vyc_row_key key = keys[i];
     uint32_t at = i;
-    for (; at > 0 && keys[at - 1].begin > key.begin; at--)
-      keys[at] = keys[at - 1];
+    for (; at > 0 && keys[at - 1].begin > key.begin; at--) keys[at] = keys[at - 1];
     keys[at] = key;
   }
 }
@@ -20,8 +20,7 @@ static void sort_few(vyc_row_key *keys, uint32_t count) {
 __attribute__((noinline)) static void sort_digit(vyc_row_key *to, const vyc_row_key *from,
                                                  uint32_t count, uint32_t shift) {
   uint32_t places[DIGITS] = {0}, next = 0;
-  for (uint32_t i = 0; i < count; i++)
-    places[from[i].begin >> shift & (DIGITS - 1)]++;
+  for (uint32_t i = 0; i < count; i++) places[from[i].begin >> shift & (DIGITS - 1)]++;
   for (uint32_t digit = 0; digit < DIGITS; digit++) {
     const uint32_t here = places[digit];
     places[digit] = next;
@@ -60,7 +59,8 @@ vyc_row_key *vyc__row_ranges_sort(const vyc_row_range *ranges, vyc_row_key *keys
   return keys;
 }
 
-/* ---- meeting ---------------------------------------------------------------------------------- */
+/* ---- meeting ----------------------------------------------------------------------------------
+ */
 
 /* The range that reaches farthest so far, and the one of all other rows; NULL: none. */
 typedef struct reach {

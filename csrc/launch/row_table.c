@@ -30,8 +30,7 @@ vyc_part vyc__part_of(const vyc_many *many, uint32_t begin) {
     part.rows++;
   }
   if (part.rows != 0 && part.each == 0) {
-    while ((part.blocks - 1) >> part.shift >= 2 * (uint64_t)part.rows)
-      part.shift++;
+    while ((part.blocks - 1) >> part.shift >= 2 * (uint64_t)part.rows) part.shift++;
     part.groups = ((part.blocks - 1) >> part.shift) + 1;
   }
   const uint64_t bytes =

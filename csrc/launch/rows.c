@@ -1,5 +1,5 @@
-/* Many launches of one kernel as one. They are independent, which is checked, so they may run in any
- * order. */
+/* Many launches of one kernel as one. They are independent, which is checked, so they may run in
+ * any order. */
 #include <stdlib.h>
 
 #include "rows.h"
@@ -13,7 +13,8 @@ static vyc_run run_of_all(const vyc_rows *rows) {
                    .timeout_ns = -1};
 }
 
-/* ---- the launch ------------------------------------------------------------------------------- */
+/* ---- the launch -------------------------------------------------------------------------------
+ */
 
 static vyc_status launch_table(const vyc_many *many, const vyc_part *part, vyc_buffer *table) {
   vyc_part_run launch;
@@ -75,8 +76,8 @@ static vyc_status launch_as_one(const vyc_many *many, uint32_t taken) {
   if (status == VYC_OK) status = vyc__many_launch(many);
   if (VYC_UNLIKELY(status != VYC_OK)) vyc__record_keep();
   /* Even then: something may have been enqueued. */
-  const vyc_status ordered = vyc__run_enqueued(many->prepared->child.context, &all, many->on.stream,
-                                               many->on.slot, taken);
+  const vyc_status ordered =
+      vyc__run_enqueued(many->prepared->child.context, &all, many->on.stream, many->on.slot, taken);
   if (VYC_UNLIKELY(status != VYC_OK)) vyc__record_resume();
   return status == VYC_OK ? ordered : status;
 }
@@ -87,8 +88,7 @@ static vyc_status launch_many(vyc_many *many) {
   VYC_TRY(vyc__launch_stream_of(many->prepared->child.context, &many->on, many->rows->stream));
   if (many->entry != NULL && many->rows->count > 1 && !many->on.captured)
     return launch_as_one(many, taken);
-  for (uint32_t row = 0; row < many->rows->count; row++)
-    VYC_TRY(launch_row(many, row));
+  for (uint32_t row = 0; row < many->rows->count; row++) VYC_TRY(launch_row(many, row));
   return VYC_OK;
 }
 
@@ -119,10 +119,10 @@ vyc_status vyc__rows_check(const vyc_prepared *prepared, const vyc_rows *rows) {
   VYC_REQUIRE_IN("launch", rows->struct_size >= sizeof *rows);
   if (rows->argument_count != prepared->binding_count ||
       rows->scalar_count != prepared->scalar_count)
-    return vyc__fail(
-        VYC_E_INVALID, "launch",
-        "rows of %u buffer and %u scalar arguments for a kernel that takes %u and %u",
-        rows->argument_count, rows->scalar_count, prepared->binding_count, prepared->scalar_count);
+    return vyc__fail(VYC_E_INVALID, "launch",
+                     "rows of %u buffer and %u scalar arguments for a kernel that takes %u and %u",
+                     rows->argument_count, rows->scalar_count, prepared->binding_count,
+                     prepared->scalar_count);
   VYC_REQUIRE_IN("launch", rows->count == 0 || rows->grids != NULL);
   VYC_REQUIRE_IN("launch", rows->arguments != NULL || rows->argument_count == 0);
   VYC_REQUIRE_IN("launch", rows->scalars != NULL || rows->scalar_count == 0);

@@ -66,8 +66,8 @@ void vyc__part_run_set(vyc_part_run *launch, const vyc_part *part, vyc_buffer *t
 
 /* The failure of a row, with its number; returns the status. */
 vyc_status vyc__in_row(vyc_status status, uint32_t row);
-/* All that may be wrong with the rows. If outs are to be cleared, or ranges listed, the keys of their
- * ranges are sorted then. */
+/* All that may be wrong with the rows. If outs are to be cleared, or ranges listed, the keys of
+ * their ranges are sorted then. */
 vyc_status vyc__many_check(vyc_many *many);
 /* The next bytes that are to be cleared and that nothing separates, after the ranges before `*at`,
  * which moves on; none: `first` is NULL. */

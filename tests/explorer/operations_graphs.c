@@ -140,8 +140,8 @@ void operate_graph_timed(uint32_t thread) { make_graph(thread, true, false); }
 /* In turns with the graph of the scene, which is launched on other streams. */
 void operate_graph_in_turns(uint32_t thread) { make_graph(thread, false, true); }
 
-/* Two launches as one step, x to hot and to memory of the thread's, and then x to hot; released with
- * its launch in flight. */
+/* Two launches as one step, x to hot and to memory of the thread's, and then x to hot; released
+ * with its launch in flight. */
 void operate_graph_of_rows(uint32_t thread) {
   scene *s = the_scene();
   const scene_buffer *const to[] = {&s->hot, &s->own[thread]};

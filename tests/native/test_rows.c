@@ -125,7 +125,8 @@ static void what_is_wrong_is_refused(adder *a) {
   OK(vyc_prepared_launch_many(a->prepared, a->entry, &a->rows));
 }
 
-/* ---- in a graph ------------------------------------------------------------------------------- */
+/* ---- in a graph -------------------------------------------------------------------------------
+ */
 
 static void a_graph_keeps_rows(adder *a, uint32_t count, const uint32_t *blocks, uint32_t kinds) {
   uint32_t words[MOST_ROWS] = {0}, step = 9;

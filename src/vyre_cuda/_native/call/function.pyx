@@ -59,7 +59,8 @@ cdef class Variant:
     def __init__(self, Dispatcher kernel not None, device, bint is_default, tuple parameters not None,
                  tuple captures not None) -> None:
         """`parameters`: (name, value of a const or FREE, default of a const or FREE, NumPy type number that a TypeVar
-        stands for or -1) each, of those that a call takes; `captures`: (namespace or cell, name, value or ABSENT) each."""
+        stands for or -1) each, of those that a call takes; `captures`: (namespace or cell, name, value or ABSENT)
+        each."""
         cdef Py_ssize_t i
         self.kernel = kernel
         self.device = device

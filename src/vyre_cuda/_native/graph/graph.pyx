@@ -12,8 +12,9 @@ cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
     VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
-    vyc_graph_add_launch, vyc_graph_add_rows, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create, vyc_graph_finish, vyc_graph_in_turns,
-    vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at, vyc_graph_launch_between, vyc_graph_node, vyc_graph_node_get,
+    vyc_graph_add_launch, vyc_graph_add_rows, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
+    vyc_graph_finish, vyc_graph_in_turns, vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at,
+    vyc_graph_launch_between, vyc_graph_node, vyc_graph_node_get,
     vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_update, vyc_status, vyc_stream,
     vyc_graph_transfer, vyc_prepared,
 )
