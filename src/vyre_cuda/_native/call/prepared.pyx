@@ -10,7 +10,8 @@ cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_E_TIMEOUT, VYC_OK, VYC_PREPARED_COOPERATIVE,
-    VYC_PREPARED_MAY_OVERLAP, VYC_PREPARED_PRINTS, VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_binding, vyc_call_release, vyc_call_set,
+    VYC_PREPARED_MAY_OVERLAP, VYC_PREPARED_PRINTS, VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_binding, vyc_call_release,
+    vyc_call_set,
     vyc_function_info, vyc_known, vyc_label, vyc_parameter, vyc_prepared_create, vyc_prepared_desc,
     vyc_prepared_function, vyc_prepared_launch,
     vyc_prepared_release,

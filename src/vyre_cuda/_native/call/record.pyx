@@ -84,7 +84,8 @@ cdef class Recorded:
                  bint sized, tuple known=(), bint of_work=False) -> None:
         """`rows`: (slot, NumPy type number) of each argument, slot -1 - n for scalar n; `inputs`, `outputs`: a
         page-locked array or None for each binding; `sized`: sizes or the grid may follow from scalars; `known`:
-        (number, bits) of each scalar that the kernel was compiled for; `of_work`: the grid is not the caller's. ValueError for arguments that it refuses.
+        (number, bits) of each scalar that the kernel was compiled for; `of_work`: the grid is not the
+        caller's. ValueError for arguments that it refuses.
         """
         cdef Py_ssize_t i
         self._prepared = prepared
