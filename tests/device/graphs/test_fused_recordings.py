@@ -11,13 +11,16 @@ import vyre_cuda as vc
 from .fused_recordings import compare, program
 
 
+RECORDINGS = pytest.mark.parametrize(
+    "number", [150, pytest.param(10000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
+)
+
+
+@RECORDINGS
 @pytest.mark.parametrize("precision", ["ieee", "ftz"])
-def test_fused_recordings_leave_the_same_bytes(
-    device: vc.Device, precision: str, request: pytest.FixtureRequest
-) -> None:
+def test_fused_recordings_leave_the_same_bytes(device: vc.Device, precision: str, number: int) -> None:
     rng = random.Random(7)
     kernels = [device.compile(program(rng, f"p{k}"), precision=precision) for k in range(40)]
-    number = 10000 if request.config.getoption("--long") else 150
     counts = compare(device, kernels, range(number))
     print(dict(counts))
 
@@ -31,10 +34,10 @@ def test_fused_recordings_leave_the_same_bytes(
         assert counts[kind] > number // 50, kind
 
 
-def test_recordings_of_one_block_leave_the_same_bytes(device: vc.Device, request: pytest.FixtureRequest) -> None:
+@RECORDINGS
+def test_recordings_of_one_block_leave_the_same_bytes(device: vc.Device, number: int) -> None:
     rng = random.Random(7)
     kernels = [device.compile(program(rng, f"p{k}", block=128)) for k in range(30)]
-    number = 10000 if request.config.getoption("--long") else 150
     counts = compare(device, kernels, range(number))
     print(dict(counts))
 

@@ -380,7 +380,8 @@ def recording(device: vc.Device, kernels: list[vc.Kernel], seed: int, *, fuse: b
     return graph, pool
 
 
-def test_random_recordings_leave_the_same_bytes(device: vc.Device, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("number", [60, pytest.param(3000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
+def test_random_recordings_leave_the_same_bytes(device: vc.Device, number: int) -> None:
     odd = vc.Builder("odd", block=32)  # writes what a condition lets it, from the other end
     x, z = odd.input("x", vc.f32), odd.inout("z", vc.f32)
     i = odd.let("i", vc.global_id.x)
@@ -388,7 +389,6 @@ def test_random_recordings_leave_the_same_bytes(device: vc.Device, request: pyte
         z[z.size - 1 - i] = z[z.size - 1 - i] * 0.5 + x[i]
     programs = [scaled_of_any(), sums(), evens_of_any(), odd.build()]
     kernels = [device.compile(each) for each in programs]
-    number = 3000 if request.config.getoption("--long") else 60
     counts: Counter[str] = Counter()
     for seed in range(number):
         results = []
