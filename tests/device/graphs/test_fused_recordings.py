@@ -10,7 +10,6 @@ import vyre_cuda as vc
 
 from .fused_recordings import compare, program
 
-
 RECORDINGS = pytest.mark.parametrize(
     "number", [150, pytest.param(10000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
 )
