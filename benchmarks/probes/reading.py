@@ -21,6 +21,7 @@ import numpy as np
 
 import vyre_cuda as vc
 from vyre_cuda.passes import ahead, pipeline
+from vyre_cuda.runtime.kernel.large_entry import several_of
 
 ROOT = Path(__file__).parents[2]
 BLOCK, BLOCKS = 256, 132 * 8
@@ -154,7 +155,9 @@ def loops(probe: Probe) -> None:
 def hints(probe: Probe) -> None:
     size = 1 << (12 if probe.emulated else 28)
     for type_ in (vc.f32, vc.f16, vc.u8):
-        text = probe.device.compile(saxpy(type_)).ptx
+        kernel = probe.device.compile(saxpy(type_))
+        form = several_of(kernel)
+        text = kernel.ptx if form is None else form.ptx
         entry = re.findall(r"\.entry (\w+)\(", text)[-1]
         block = BLOCK * (4 if entry.endswith("_several") else 1)
         words = re.findall(r"\.param \.(\w+) \w+", text[text.index(f".entry {entry}(") :].split(")")[0])

@@ -20,8 +20,9 @@ static inline vyc_form vyc__form_of_one(const vyc_prepared *prepared, const vyc_
 
 static inline vyc_form vyc__form_of(const vyc_prepared *prepared, const vyc_run *run) {
   vyc_form form = vyc__form_of_one(prepared, run);
-  if (VYC_UNLIKELY(prepared->several != NULL) && vyc__is_several(prepared, run)) {
-    form.function = prepared->several;
+  const CUfunction several = atomic_load_explicit(&prepared->several, memory_order_acquire);
+  if (VYC_UNLIKELY(several != NULL) && vyc__is_several(prepared, run)) {
+    form.function = several;
     form.grid[0] = (run->grid[0] - 1) / prepared->several_elements + 1;
   }
   return form;

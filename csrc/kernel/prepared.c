@@ -75,10 +75,11 @@ static void prepared_finish(vyc_child *child) {
     vyc__child_leak(child);
     return;
   }
-  vyc_module *module = prepared->module;
+  vyc_module *module = prepared->module, *other = atomic_load(&prepared->several_module);
   vyc__name_release(&child->context->history, prepared->called);
   child->context->above->submissions_free(prepared);
   free_memory(prepared);
+  vyc_module_release(other);
   vyc_module_release(module);
 }
 
@@ -146,10 +147,11 @@ static bool has_several(const vyc_prepared_desc *desc) {
   return desc->struct_size >= sizeof *desc && desc->several != NULL;
 }
 
+static bool is_several(uint32_t elements) { return elements >= 2 && elements <= VYC_SEVERAL_MOST; }
+
 static vyc_status check_several(const vyc_prepared_desc *desc) {
   if (!has_several(desc)) return VYC_OK;
-  VYC_REQUIRE_IN("vyc_prepared_create", desc->several_elements >= 2);
-  VYC_REQUIRE_IN("vyc_prepared_create", desc->several_elements <= VYC_SEVERAL_MOST);
+  VYC_REQUIRE_IN("vyc_prepared_create", is_several(desc->several_elements));
   VYC_REQUIRE_IN("vyc_prepared_create", desc->block[1] == 1 && desc->block[2] == 1);
   VYC_REQUIRE_IN("vyc_prepared_create", (desc->flags & VYC_PREPARED_COOPERATIVE) == 0);
   return VYC_OK;
@@ -232,6 +234,13 @@ static vyc_status allow_shared(const vyc_prepared *prepared, vyc_context *contex
   return VYC_CU(context, cuFuncSetAttribute, prepared->function, limit, wanted);
 }
 
+static void set_several(vyc_prepared *prepared, CUfunction several, uint32_t elements,
+                        uint64_t from) {
+  prepared->several_elements = elements;
+  prepared->several_from = from;
+  atomic_store_explicit(&prepared->several, several, memory_order_release);
+}
+
 static vyc_status prepare(vyc_prepared *prepared, vyc_context *context,
                           const vyc_prepared_desc *desc) {
   VYC_CU_RESULT;
@@ -241,10 +250,10 @@ static vyc_status prepare(vyc_prepared *prepared, vyc_context *context,
   VYC_TRY(VYC_CU(context, cuModuleGetFunction, &prepared->function, prepared->module->handle,
                  desc->entry));
   if (has_several(desc)) {
-    VYC_TRY(VYC_CU(context, cuModuleGetFunction, &prepared->several, prepared->module->handle,
-                   desc->several));
-    prepared->several_elements = desc->several_elements;
-    prepared->several_from = desc->several_from;
+    CUfunction several;
+    VYC_TRY(
+        VYC_CU(context, cuModuleGetFunction, &several, prepared->module->handle, desc->several));
+    set_several(prepared, several, desc->several_elements, desc->several_from);
   }
   VYC_TRY(allow_shared(prepared, context));
   if (prepared->prints) atomic_store(&context->prints, true);
@@ -283,6 +292,34 @@ leave:
 
 void vyc_prepared_release(vyc_prepared *prepared) {
   if (prepared != NULL) vyc__child_release(&prepared->child);
+}
+
+static vyc_status add_several(vyc_prepared *prepared, vyc_module *module, const char *entry,
+                              uint32_t elements, uint64_t from) {
+  vyc_context *context = prepared->child.context;
+  CUfunction several;
+  vyc_module *none = NULL;
+  VYC_CU_RESULT;
+  VYC_TRY(VYC_CU(context, cuModuleGetFunction, &several, module->handle, entry));
+  if (atomic_load(&prepared->several) != NULL ||
+      !atomic_compare_exchange_strong(&prepared->several_module, &none, module))
+    return vyc__fail(VYC_E_INVALID, "vyc_prepared_add_several",
+                     "%s has an entry for several elements a thread", prepared->name);
+  vyc__child_retain(&module->child);
+  set_several(prepared, several, elements, from);
+  return VYC_OK;
+}
+
+vyc_status vyc_prepared_add_several(vyc_prepared *prepared, vyc_module *module, const char *entry,
+                                    uint32_t elements, uint64_t from) {
+  VYC_REQUIRE(prepared != NULL && module != NULL && entry != NULL && is_several(elements));
+  VYC_REQUIRE(module->child.context == prepared->child.context);
+  VYC_REQUIRE(prepared->block[1] == 1 && prepared->block[2] == 1 && !prepared->cooperative);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(prepared->child.context, &scope));
+  const vyc_status status = add_several(prepared, module, entry, elements, from);
+  vyc__leave(prepared->child.context, &scope);
+  return status;
 }
 
 static vyc_status attribute(vyc_prepared *prepared, int32_t *value_out,

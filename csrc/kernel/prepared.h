@@ -81,9 +81,10 @@ struct vyc_prepared {
   /* The rest. */
   vyc_module *module;
   CUfunction function;
-  CUfunction several; /* or NULL */
+  _Atomic(CUfunction) several; /* or NULL; the two that follow were written before it */
   uint64_t several_from;
   uint32_t several_elements;
+  _Atomic(vyc_module *) several_module; /* where `several` was added later, else NULL */
   vyc_name *called;
   const char *name; /* in messages: that of `called` */
   vyc_known_value *known;

@@ -22,7 +22,8 @@ static vyc_status timing_events(vyc_submission *submission) {
 /* Through host memory several elements a thread are slower: by a tenth over 2^22 f32 (H200). */
 static bool is_on_device(const vyc_submission *submission, const vyc_run *run) {
   const vyc_prepared *prepared = submission->prepared;
-  for (uint32_t i = 0; i < prepared->binding_count && prepared->several != NULL; i++)
+  if (atomic_load_explicit(&prepared->several, memory_order_relaxed) == NULL) return true;
+  for (uint32_t i = 0; i < prepared->binding_count; i++)
     if (vyc__is_host(&run->arguments[i]) && submission->ways[i] == WAY_MAPPED) return false;
   return true;
 }

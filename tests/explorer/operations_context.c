@@ -27,6 +27,13 @@ void operate_reset_statistics(uint32_t thread) {
 
 /* Nothing of this changes, but the context may be closed meanwhile; the model's driver has not all
  * capabilities. */
+/* An entry for launches that are larger than any here. Another thread may have added it. */
+static void add_several(scene *s) {
+  const vyc_status status =
+      vyc_prepared_add_several(s->prepared, s->module, MODEL_ASSERTING, 2, UINT64_MAX);
+  if (status != VYC_E_INVALID) scene_ok(status, "an entry for large launches");
+}
+
 void operate_ask(uint32_t thread) {
   scene *s = the_scene();
   vyc_caps caps = {.struct_size = sizeof caps};
@@ -39,6 +46,7 @@ void operate_ask(uint32_t thread) {
   scene_ok(vyc_stream_handle(s->one, &handle), "the handle of a stream");
   scene_ok(vyc_buffer_is_read_only(s->hot.handle, &number), "is it read-only");
   scene_ok(vyc_prepared_function(s->prepared, &info), "a function");
+  add_several(s);
   scene_ok(vyc_module_block_size(s->module, &number, MODEL_ASSERTING, 0, 0), "block size");
   scene_ok(vyc_module_resident_blocks(s->module, &number, MODEL_ASSERTING, 32, 0), "blocks");
   scene_ok(vyc_context_set_patience(s->context, INT64_C(10000000000)), "patience");

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.codegen import several
 from vyre_cuda.codegen.core.target import KNOWN_SM, Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.passes.pipeline import prepared
-from vyre_cuda.runtime.kernel.lowering import wide_of
+from vyre_cuda.runtime.kernel.large_lowering import wide_of
 from vyre_cuda.testing.assembler import assemble
 
 HERE = Path(__file__).parent
@@ -43,9 +44,11 @@ def test_ptx_is_as_kept(path: Path, sm: int, golden: Callable[[str, str], None])
 @pytest.mark.parametrize("sm", KNOWN_SM)
 @pytest.mark.parametrize("path", sorted((HERE / "prepared").glob("*.vir")), ids=lambda path: path.stem)
 def test_ptx_after_the_passes_is_as_kept(path: Path, sm: int, golden: Callable[[str, str], None]) -> None:
-    """The text of a kernel: loops that read ahead, and the entry with several elements a thread."""
-    program = prepared(vc.parse(path.read_text(encoding="utf-8")))
-    ptx = lower(program, Target.parse(f"sm_{sm}"), wide=wide_of(program)).ptx
+    """The texts of a kernel: loops that read ahead, and the entry with several elements a thread."""
+    program, target = prepared(vc.parse(path.read_text(encoding="utf-8"))), Target.parse(f"sm_{sm}")
+    kernel, wide = lower(program, target), wide_of(program)
+    texts = [kernel.ptx] if wide is None else [kernel.ptx, several.lowered(wide, kernel, target).ptx]
 
-    assemble(ptx, sm)
-    golden(f"ptx/prepared_{path.stem}.sm_{sm}.ptx", ptx)
+    for text in texts:
+        assemble(text, sm)
+    golden(f"ptx/prepared_{path.stem}.sm_{sm}.ptx", "\n".join(texts))

@@ -23,7 +23,8 @@ from random_cases import AnyCase, Case
 from variants import constants_as_scalars
 
 import vyre_cuda as vc
-from vyre_cuda.passes import elements as several
+from vyre_cuda.ir.core import limits
+from vyre_cuda.runtime.kernel import large_entry
 
 AGREES, WRONG, REFUSED, KNOWN, SKIPPED = "agrees", "wrong", "refused", "known", "skipped"
 # Elements of one result that a finding shows.
@@ -48,11 +49,11 @@ class Verdict:
 @contextmanager
 def several_elements() -> Iterator[None]:
     """Kernels compiled here take several elements a thread in launches of any size."""
-    before, several.FROM_THREADS = several.FROM_THREADS, 1
+    before, limits.LARGE_LAUNCH = limits.LARGE_LAUNCH, 1
     try:
         yield
     finally:
-        several.FROM_THREADS = before
+        limits.LARGE_LAUNCH = before
 
 
 def run(kernel: Any, program: Program) -> Outputs:
@@ -164,6 +165,7 @@ class Judge:
         else:
             with several_elements() if case.program.work else nullcontext():
                 kernel = self.device.compile(program, **case.options)
+                large_entry.several_of(kernel)  # not at its first launch
         found = run(kernel, case.program)
         if case.allowed is not None:
             lines = not_allowed(case.allowed, found)

@@ -9,9 +9,10 @@ enum { BLOCK = 32, ELEMENTS = 4, FROM = 10 * BLOCK };
   "%rd<1>;\nmov.u32 %r0, %tid.x;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\nld.param.u64 %rd0, [p];\n"  \
   "mov.u32 %r1, " step ";\nred.relaxed.gpu.global.add.u32 [%rd0], %r1;\nret;\n}\n"
 
-static const char *const TEXT =
-    ".version 7.8\n.target sm_90\n.address_size 64\n" COUNTING("one", "1")
-        COUNTING("several", "1000");
+#define HEADER ".version 7.8\n.target sm_90\n.address_size 64\n"
+static const char *const TEXT = HEADER COUNTING("one", "1") COUNTING("several", "1000");
+static const char *const ONE = HEADER COUNTING("one", "1");
+static const char *const OTHER = HEADER COUNTING("other", "1000");
 
 static const vyc_parameter PARAMETERS[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}}};
 static const vyc_binding BINDINGS[] = {{VYC_ROLE_INOUT, 0, 4, 0}};
@@ -184,31 +185,102 @@ static void descriptions_are_checked(vyc_module *module) {
   vyc_prepared_release(prepared);
 }
 
+static vyc_module *loaded(vyc_context *context, const char *text) {
+  vyc_module *module = NULL;
+  OK(vyc_module_load(&module, NULL, 0, context, text, strlen(text) + 1));
+  return module;
+}
+
+static void is_refused(vyc_status status) { CHECK(status == VYC_E_INVALID); }
+
+/* ---- an entry that is added --------------------------------------------------------------------
+ */
+
+static door_of *const DOORS[] = {host_run, mixed_submit, launch_on_device, launch_on_device,
+                                 bind,     rebind,       record,           change};
+enum { DOOR_COUNT = sizeof DOORS / sizeof DOORS[0] };
+
+/* A call and a graph whose grid changes from run to run, made by a small run. */
+static void make_changing(counter *c) {
+  const vyc_run first = run_of(c, 1, 0);
+  uint32_t step = 0;
+  OK(vyc_call_create(&bound, c->prepared, &first));
+  OK(vyc_graph_create(&recorded, c->context));
+  OK(vyc_graph_add_launch(recorded, &step, c->prepared, &first));
+  OK(vyc_graph_finish(recorded));
+}
+
+static void release_changing(void) {
+  vyc_call_release(bound);
+  vyc_graph_release(recorded);
+}
+
+/* Until it is there, all runs have one element a thread. */
+static void is_added_later(vyc_context *context) {
+  counter c = {.context = context, .buffer = new_buffer(context, 4)};
+  vyc_module *one = loaded(context, ONE), *other = loaded(context, OTHER);
+  vyc_prepared_desc desc = description();
+  desc.several = NULL;
+  OK(vyc_prepared_create(&c.prepared, one, &desc));
+  make_changing(&c);
+  counted(&c);
+  for (size_t i = 0; i < DOOR_COUNT; i++) {
+    vyc_run run = run_of(&c, 400, VYC_RUN_GRID_OF_WORK);
+    CHECK(DOORS[i](&c, &run) == 400);
+    run = run_of(&c, 1, VYC_RUN_GRID_OF_WORK);
+    CHECK(DOORS[i](&c, &run) == 1);
+  }
+  CHECK(vyc_prepared_add_several(c.prepared, other, "missing", ELEMENTS, FROM) != VYC_OK);
+  OK(vyc_prepared_add_several(c.prepared, other, "other", ELEMENTS, FROM));
+  is_refused(vyc_prepared_add_several(c.prepared, other, "other", ELEMENTS, FROM));
+  vyc_module_release(other); /* the prepared kernel keeps it */
+  for (size_t i = 0; i < DOOR_COUNT; i++) by(DOORS[i], &c);
+  release_changing();
+  vyc_prepared_release(c.prepared);
+  vyc_module_release(one);
+  vyc_buffer_release(c.buffer);
+}
+
+static void additions_are_checked(counter *c, vyc_module *module) {
+  vyc_prepared *prepared = NULL;
+  vyc_prepared_desc desc = description();
+  is_refused(vyc_prepared_add_several(c->prepared, module, "several", ELEMENTS, FROM));
+  desc.several = NULL;
+  OK(vyc_prepared_create(&prepared, module, &desc));
+  is_refused(vyc_prepared_add_several(prepared, module, "several", 1, FROM));
+  is_refused(vyc_prepared_add_several(prepared, module, NULL, ELEMENTS, FROM));
+  is_refused(vyc_prepared_add_several(prepared, NULL, "several", ELEMENTS, FROM));
+  is_refused(vyc_prepared_add_several(NULL, module, "several", ELEMENTS, FROM));
+  vyc_context *context = open_context();
+  vyc_module *foreign = loaded(context, TEXT);
+  is_refused(vyc_prepared_add_several(prepared, foreign, "several", ELEMENTS, FROM));
+  vyc_module_release(foreign);
+  vyc_context_release(context);
+  vyc_prepared_release(prepared);
+  desc.block[1] = 2;
+  OK(vyc_prepared_create(&prepared, module, &desc));
+  is_refused(vyc_prepared_add_several(prepared, module, "several", ELEMENTS, FROM));
+  vyc_prepared_release(prepared);
+}
+
 int main(int argc, char **argv) {
-  door_of *const doors[] = {host_run, mixed_submit, launch_on_device, launch_on_device,
-                            bind,     rebind,       record,           change};
   emulator_open(argc, argv);
   counter c = {.context = open_context()};
-  vyc_module *module = NULL;
-  uint32_t step = 0;
-  OK(vyc_module_load(&module, NULL, 0, c.context, TEXT, strlen(TEXT) + 1));
+  vyc_module *module = loaded(c.context, TEXT);
   c.buffer = new_buffer(c.context, 4);
   const vyc_prepared_desc desc = description();
   OK(vyc_prepared_create(&c.prepared, module, &desc));
   counted(&c);
-  const vyc_run first = run_of(&c, 1, 0);
-  OK(vyc_call_create(&bound, c.prepared, &first));
-  OK(vyc_graph_create(&recorded, c.context));
-  OK(vyc_graph_add_launch(recorded, &step, c.prepared, &first));
-  OK(vyc_graph_finish(recorded));
-  for (size_t i = 0; i < sizeof doors / sizeof doors[0]; i++) by(doors[i], &c);
+  make_changing(&c);
+  for (size_t i = 0; i < DOOR_COUNT; i++) by(DOORS[i], &c);
   host_memory(module, &c);
   descriptions_are_checked(module);
-  vyc_call_release(bound);
-  vyc_graph_release(recorded);
+  additions_are_checked(&c, module);
+  release_changing();
   vyc_prepared_release(c.prepared);
   vyc_buffer_release(c.buffer);
   vyc_module_release(module);
+  is_added_later(c.context);
   vyc_context_release(c.context);
   check_nothing_lives();
   return 0;

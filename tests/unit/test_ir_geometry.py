@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vyre_cuda.errors import ProgramError
-from vyre_cuda.ir.call.geometry import Geometry, host_size, host_value, launch_geometry, primary_buffer
+from vyre_cuda.ir.call.geometry import Geometry, host_size, host_value, launch_geometry
 from vyre_cuda.ir.core.limits import MAX_GRID
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Id, Load, Local, Parameter, Scalar, SharedArray, Size
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.types import bool_, f32, i32, i64, u32, u64
 
 IN = Parameter("x", "in", f32)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from vyre_cuda.descriptors.signature import HOST_OPS, LEAF_SIZE, Step, steps_of, width_of
 from vyre_cuda.errors import UnsupportedError
-from vyre_cuda.ir.call.geometry import primary_buffer
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size, elements, extent_name, extent_names
 from vyre_cuda.ir.core.ops import OPS
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.walk import expressions
 
 _CAST = OPS["cast"].code

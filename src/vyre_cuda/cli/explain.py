@@ -19,6 +19,7 @@ from vyre_cuda.ir.text.text import format_source
 from vyre_cuda.passes import ahead, elements
 from vyre_cuda.passes.pipeline import optimize, prepared
 from vyre_cuda.passes.specialize import specialized
+from vyre_cuda.runtime.kernel.large_entry import several_of
 
 _GOOD, _FAILED = 0, 1
 
@@ -77,7 +78,7 @@ def _facts(kernel: vc.Kernel, device: vc.Device) -> dict[str, Any]:
 
 def _elements(kernel: vc.Kernel) -> dict[str, Any]:
     """How many elements a thread takes in large launches, from how many threads on, and why not several."""
-    several = kernel.lowered.several
+    several = several_of(kernel)
     if several is not None:
         why = "" if several.aligned else elements.why_apart(prepared(kernel.program))
         neighbors = {"neighbors": dict(several.aligned), "why_apart": why}

@@ -20,18 +20,16 @@ from vyre_cuda.codegen.lowering.statements import Lowering
 from vyre_cuda.codegen.ssa.ssa import liveness
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.core import walk
-from vyre_cuda.ir.core.nodes import GridBarrier
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.nodes import Const, GridBarrier, Size
+from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
-    from vyre_cuda.codegen import several as entries
     from vyre_cuda.codegen.emit import coalesce, verify
-    from vyre_cuda.codegen.several import Wide
     from vyre_cuda.codegen.vectors import forms
 else:
-    entries, forms = later("vyre_cuda.codegen.several"), later("vyre_cuda.codegen.vectors.forms")
     coalesce, verify = later("vyre_cuda.codegen.emit.coalesce"), later("vyre_cuda.codegen.emit.verify")
+    forms = later("vyre_cuda.codegen.vectors.forms")
 
 BOUNDS = ("check", "off", "trap")
 _ONE_ROUNDING = 0.5  # ULP
@@ -50,7 +48,6 @@ def lower(
     initialized: bool = False,
     max_ulp: float | None = None,
     fixed_block: bool = True,
-    wide: Wide | None = None,
     many: Lowered | None = None,
 ) -> Lowered:
     """The kernel of a valid program for a target.
@@ -60,11 +57,10 @@ def lower(
     `initialized` for elements of results that are read or returned before they are written.
     `debug` adds a comment with values and source lines to each instruction and verifies the values. `max_ulp`
     lets each op use the cheapest form whose error is bounded by this many ULP. Without `fixed_block` the text does not
-    say how many threads a block has, so that the driver can tell how many would fit. `wide` is the same
-    program with several elements a thread, for another entry. With `many`, the text is that of an entry that does many
-    launches of that kernel in one (`emit.rows`), whose parameters each of them has. ValueError for an option's unknown
-    word and a `max_ulp` below 1/2, UnsupportedError for a target that is too small and a `max_ulp` below the bound of
-    every form of an op.
+    say how many threads a block has, so that the driver can tell how many would fit. With `many`, the text is that of
+    an entry that does many launches of that kernel in one (`emit.rows`), whose parameters each of them has. ValueError
+    for an option's unknown word and a `max_ulp` below 1/2, UnsupportedError for a target that is too small and a
+    `max_ulp` below the bound of every form of an op.
     """
     check_options(precision, bounds, max_ulp)
     lowering = Lowering(
@@ -99,15 +95,12 @@ def lower(
     cooperative = any(isinstance(statement, GridBarrier) for statement in walk.statements(program.body))
     hidden = [("report", lowering.sites.reports), ("grid_barrier", cooperative)]
     used = used_parameters(function, live[0])
-    several = None
-    if wide is not None:
-        several = entries.Entry(wide, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp)
-        used |= several.used
     if many is None:
+        used |= _sizes_of_work(program)
         hidden_names = tuple(name for name, wanted in hidden if wanted)
         parameters, parameter_bytes = lay_out_parameters(program, used, hidden_names)
     else:
-        parameters, parameter_bytes = _parameters_of(many, used)
+        parameters, parameter_bytes = parameters_of(many, used, "rows")
     declared = target.for_parameters(parameter_bytes)
     sites = lowering.sites.all()
     rows = Rows(parameter_bytes, reports=lowering.sites.reports) if many is not None else None
@@ -127,7 +120,7 @@ def lower(
         rows=rows,
     )
     return Lowered(
-        ptx=text if several is None else text + several.text(declared, parameters),
+        ptx=text,
         entry=entry_name(program) if rows is None else rows_entry(entry_name(program)),
         parameters=parameters,
         parameter_bytes=parameter_bytes,
@@ -138,16 +131,34 @@ def lower(
         sites=sites,
         cooperative=cooperative,
         prints=bool(lowering.printed()[0]),
-        several=None if several is None else several.facts,
         aligned=tuple(aligned.items()),
     )
 
 
-def _parameters_of(kernel: Lowered, used: set[object]) -> tuple[tuple[KernelParameter, ...], int]:
-    """Those of a kernel, whose other entries may read more; one that was made by another version may lack some."""
+def _sizes_of_work(program: Program) -> set[object]:
+    """The sizes that say how many threads there are along one axis: an entry for large launches compares with them."""
+    primary = primary_buffer(program)
+    if program.work is not None:
+        work = program.work if len(program.work) == 1 else ()
+    else:
+        work = () if primary is None else (Size(program.index, primary.name),)
+    sizes = {p.name: p.size for p in program.parameters if p.is_buffer and p.ndim == 1}
+    found: set[object] = set()
+    for expr in walk.expressions(work):
+        while isinstance(expr, Size) and expr.buffer in sizes:
+            size = sizes[expr.buffer]
+            if not isinstance(size, (Const, Size)):
+                found.add(("size", expr.buffer))
+                break
+            expr = size
+    return found
+
+
+def parameters_of(kernel: Lowered, used: set[object], what: str) -> tuple[tuple[KernelParameter, ...], int]:
+    """Those of a kernel, for another of its entries, which is for `what`. UnsupportedError: it needs more of them."""
     if not used <= {(p.kind, p.name) for p in kernel.parameters}:
         raise UnsupportedError(
-            "the kernel does not have all parameters that an entry for rows needs", capability="rows"
+            f"the kernel does not have all parameters that an entry for {what} needs", capability=what
         )
     return kernel.parameters, kernel.parameter_bytes
 

@@ -1,12 +1,13 @@
-"""The second entry of a kernel's text: the same work with several elements a thread, for large launches."""
+"""A kernel's other text, for large launches: the same work with several elements a thread."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_cuda.codegen.core.lowered import KernelParameter, Several
+from vyre_cuda.codegen.core.lowered import Lowered, Several
 from vyre_cuda.codegen.core.target import Target
-from vyre_cuda.codegen.emit.text import STATEMENT_MARK, entry_lines, entry_name, used_parameters
+from vyre_cuda.codegen.emit.text import STATEMENT_MARK, entry_name, kernel_text, used_parameters
+from vyre_cuda.codegen.lower import parameters_of
 from vyre_cuda.codegen.lowering.statements import Lowering
 from vyre_cuda.codegen.ssa.ssa import liveness
 from vyre_cuda.ir.core.program import Program
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 else:
     coalesce, verify = later("vyre_cuda.codegen.emit.coalesce"), later("vyre_cuda.codegen.emit.verify")
     forms = later("vyre_cuda.codegen.vectors.forms")
+
+LARGE = "large launches"  # what it is for, in errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,48 +38,44 @@ class Wide:
     neighbors: Program | None = None
 
 
-class Entry:
-    """The lowered program, which reads the parameters `used` of its kernel."""
+def lowered(
+    wide: Wide,
+    kernel: Lowered,
+    target: Target,
+    *,
+    precision: str = "ieee",
+    bounds: str = "check",
+    debug: bool = False,
+    max_ulp: float | None = None,
+) -> Several:
+    """The text of the entry, with the parameters of the kernel, and its facts.
 
-    def __init__(
-        self, wide: Wide, target: Target, *, precision: str, bounds: str, debug: bool, max_ulp: float | None
-    ) -> None:
-        self._program = wide.program
-        self._debug = debug
+    UnsupportedError with the capability "large launches": the kernel lacks a parameter that the entry would read.
+    """
 
-        def lowered(program: Program) -> Lowering:
-            made = Lowering(program, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp)
-            made.run()
-            return made
+    def made(program: Program) -> Lowering:
+        lowering = Lowering(program, target, precision=precision, bounds=bounds, debug=debug, max_ulp=max_ulp)
+        lowering.run()
+        return lowering
 
-        self._lowering = lowered(wide.program)
-        aligned: dict[str, int] = {}
-        if wide.neighbors is not None:
-            near, apart = lowered(wide.neighbors), self._lowering.builder.function
-            aligned = forms.with_vectors(near.builder, near.memory, near.memory.linear, otherwise=apart)
-            if aligned:
-                self._lowering = near
-        self._function = self._lowering.builder.function
-        if debug:
-            verify.verify(self._function, target)
-        self._live = liveness(self._function)
-        if self._function.registers:
-            coalesce.coalesce(self._function, self._live[0])
-        self.used = used_parameters(self._function, self._live[0])
-        self.facts = Several(f"{entry_name(wide.program)}_several", wide.elements, wide.threads, tuple(aligned.items()))
-
-    def text(self, target: Target, parameters: tuple[KernelParameter, ...]) -> str:
-        """The entry, without the marks of statements, whose numbers are those of the kernel's program."""
-        facts = self.facts
-        lines = entry_lines(
-            self._program,
-            target,
-            self._function,
-            self._live,
-            self._lowering.memory,
-            parameters,
-            facts.entry,
-            debug=self._debug,
-        )
-        said = f"// {facts.elements} elements a thread, for launches of {facts.threads} threads and more"
-        return "\n".join(["", said, *(line for line in lines if not line.startswith(STATEMENT_MARK)), ""])
+    lowering = made(wide.program)
+    aligned: dict[str, int] = {}
+    if wide.neighbors is not None:
+        near, apart = made(wide.neighbors), lowering.builder.function
+        aligned = forms.with_vectors(near.builder, near.memory, near.memory.linear, otherwise=apart)
+        if aligned:
+            lowering = near
+    function = lowering.builder.function
+    if debug:
+        verify.verify(function, target)
+    live = liveness(function)
+    if function.registers:
+        coalesce.coalesce(function, live[0])
+    parameters, parameter_bytes = parameters_of(kernel, used_parameters(function, live[0]), LARGE)
+    entry = f"{entry_name(wide.program)}_several"
+    declared = target.for_parameters(parameter_bytes)
+    text = kernel_text(wide.program, declared, function, live, lowering.memory, parameters, debug=debug, entry=entry)
+    said = f"// {wide.elements} elements a thread, for launches of {wide.threads} threads and more"
+    # Without the marks of statements, whose numbers are not those of the kernel's program.
+    lines = [line for line in text.split("\n") if not line.startswith(STATEMENT_MARK)]
+    return Several("\n".join([said, *lines]), entry, wide.elements, wide.threads, tuple(aligned.items()))

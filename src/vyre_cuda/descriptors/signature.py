@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from vyre_cuda.codegen.core.lowered import Cover, KernelParameter, Lowered
 from vyre_cuda.errors import InternalError
-from vyre_cuda.ir.call.geometry import array_sizes, primary_buffer, size_key
+from vyre_cuda.ir.call.geometry import array_sizes, size_key
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size, extent_name, extent_names
 from vyre_cuda.ir.core.ops import OPS
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.core.walk import expressions
 from vyre_cuda.records import dataclass

@@ -29,7 +29,7 @@ from vyre_cuda.ir.core.types import BY_NAME
 _PARAMETER_KINDS: tuple[ParameterKind, ...] = get_args(ParameterKind)
 # Not "race", which needs the text of the run.
 _SITE_KINDS: tuple[SiteKind, ...] = ("assert", "bounds")
-_KINDS = ("kernel", "parameter", "access", "several", "near", "covered", "aligned", "site")
+_KINDS = ("kernel", "parameter", "access", "covered", "aligned", "site")
 _FLAGS = {"0": False, "1": True}
 
 T = TypeVar("T")
@@ -45,27 +45,53 @@ def encode(lowered: Lowered) -> bytes:
         facts.append(("parameter", p.kind, p.name, "" if p.type is None else p.type.name, p.offset, p.size))
     for name, a in lowered.access.items():
         facts.append(("access", name, int(a.loads), int(a.stores), int(a.atomics), int(a.streaming), a.sectors))
-    if lowered.several is not None:
-        facts.append(("several", lowered.several.entry, lowered.several.elements, lowered.several.threads))
-        facts += (("near", name, size) for name, size in lowered.several.aligned)
     facts += (("covered", name, int(c.loops), *c.elements) for name, c in lowered.covered.items())
     facts += (("aligned", name, size) for name, size in lowered.aligned)
     for site in lowered.sites:
         message = site.message.encode("utf-8", "surrogatepass").hex()
         facts.append(("site", site.kind, message, site.buffer, site.statement))
-    return "\n".join("\t".join(map(str, fact)) for fact in facts).encode("ascii")
+    return _lines(facts)
 
 
 def decode(data: bytes, ptx: bytes, program: Program) -> Lowered:
     """The argument of `encode`, for an equal program. ValueError for anything else."""
     try:
-        facts: dict[str, list[Words]] = {kind: [] for kind in _KINDS}
-        for line in data.decode("ascii").split("\n"):
-            kind, *words = line.split("\t")
-            facts[kind].append(words)
-        return _lowered(facts, ptx.decode("ascii"), program)
+        return _lowered(_facts(data, _KINDS), ptx.decode("ascii"), program)
     except KeyError as error:
         raise ValueError(f"malformed record of a lowering: {error!r}") from None
+
+
+def encode_several(several: Several) -> bytes:
+    """Everything of a text for large launches except the text itself."""
+    facts: list[tuple[str | int, ...]] = [("several", several.entry, several.elements, several.threads)]
+    facts += (("near", name, size) for name, size in several.aligned)
+    return _lines(facts)
+
+
+def decode_several(data: bytes, ptx: bytes, program: Program) -> Several:
+    """The argument of `encode_several`, for an equal program. ValueError for anything else."""
+    try:
+        facts = _facts(data, ("several", "near"))
+    except KeyError as error:
+        raise ValueError(f"malformed record of a text for large launches: {error!r}") from None
+    ((entry, elements, threads),) = facts["several"]
+    near = _aligned(facts["near"])
+    if not set(dict(near)) <= {p.name for p in program.parameters if p.is_buffer}:
+        raise ValueError("the buffers are not those of the program")
+    return Several(ptx.decode("ascii"), entry, _number(elements), _number(threads), near)
+
+
+def _lines(facts: Sequence[tuple[str | int, ...]]) -> bytes:
+    return "\n".join("\t".join(map(str, fact)) for fact in facts).encode("ascii")
+
+
+def _facts(data: bytes, kinds: tuple[str, ...]) -> dict[str, list[Words]]:
+    """The words of each line by their kind. KeyError: a kind that is not among these."""
+    facts: dict[str, list[Words]] = {kind: [] for kind in kinds}
+    for line in data.decode("ascii").split("\n"):
+        kind, *words = line.split("\t")
+        facts[kind].append(words)
+    return facts
 
 
 def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lowered:
@@ -78,8 +104,8 @@ def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lower
     declared = [p.name for p in parameters if p.kind in ("buffer", "scalar")]
     sized = {p.name for p in parameters if p.kind == "size"}
     extents = {p.name for p in parameters if p.kind == "extent"}
-    aligned, near = _aligned(facts["aligned"]), _aligned(facts["near"])
-    named = sized.union(covered, dict(aligned), dict(near))
+    aligned = _aligned(facts["aligned"])
+    named = sized.union(covered, dict(aligned))
     fits = named <= set(buffers) and extents <= set(extent_names(program.parameters))
     if declared != [p.name for p in program.parameters] or not fits:
         raise ValueError("the parameters are not those of the program")
@@ -95,16 +121,8 @@ def _lowered(facts: dict[str, list[Words]], ptx: str, program: Program) -> Lower
         sites=_sites(facts["site"], program),
         cooperative=_FLAGS[cooperative],
         prints=_FLAGS[prints],
-        several=_several(facts["several"], near),
         aligned=aligned,
     )
-
-
-def _several(rows: list[Words], near: tuple[tuple[str, int], ...]) -> Several | None:
-    if not rows:
-        return None
-    ((entry, elements, threads),) = rows
-    return Several(entry, _number(elements), _number(threads), near)
 
 
 def _aligned(rows: list[Words]) -> tuple[tuple[str, int], ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from vyre_cuda.ir.core import limits
 from vyre_cuda.ir.core.nodes import (
     Apply,
     Assign,
@@ -40,10 +41,8 @@ from vyre_cuda.passes.rebuild import NESTING, Names, with_bodies, with_children,
 from vyre_cuda.passes.returns import without_returns
 from vyre_cuda.records import replace
 
-# On an H200 four elements a thread are faster from 2^18 threads on, and within 3 % below; with functions from 2^19 on.
 ELEMENTS = 4
-FROM_THREADS = 1 << 18
-_MUCH = 16  # of `cost_of`: a function
+_MUCH = 16  # of `cost_of`: a function, with which four elements are faster from twice as many threads on
 # Elements of a thread that has neighbors, by the bytes of the largest type: vectors of 16 bytes.
 NEIGHBORS = {1: 16, 2: 8, 4: 4, 8: 4}
 # Types of so many bytes are loaded as neighbors.
@@ -89,28 +88,34 @@ def count_of(program: Program) -> int:
 
 def from_threads(program: Program) -> int:
     """Of how many threads on launches are to have several elements a thread."""
-    return FROM_THREADS * (2 if cost_of(program.body) > _MUCH else 1)
+    return limits.LARGE_LAUNCH * (2 if cost_of(program.body) > _MUCH else 1)
 
 
-def several(program: Program, count: int = ELEMENTS, *, neighbors: bool = False) -> Program:
-    """The program with `count` elements a thread, a block apart or neighbors. Raises Refused."""
+def several(program: Program, count: int = ELEMENTS, *, neighbors: bool = False, sized: bool = True) -> Program:
+    """The program with `count` elements a thread, a block apart or neighbors. Raises Refused.
+
+    Without `sized` it compares no element with the sizes of arrays: where all that it accesses are within them.
+    """
     body = without_returns(program.body)
     own = own_names(body)
     check(program, body, own, _MOST_COST // ELEMENTS)
-    return _Elements(program, own, count, work_of(program), neighbors=neighbors).program(body)
+    return _Elements(program, own, count, work_of(program), neighbors=neighbors, sized=sized).program(body)
 
 
 # ---- the program with several ---------------------------------------------------------------------------------------
 
 
 class _Elements:
-    def __init__(self, program: Program, own: set[str], count: int, work: Expr, *, neighbors: bool) -> None:
+    def __init__(
+        self, program: Program, own: set[str], count: int, work: Expr, *, neighbors: bool, sized: bool
+    ) -> None:
         self._given = program
         self._own = own
         # Elements a block apart are side by side in so many at a time.
         self._count = count if neighbors else min(count, ELEMENTS)
         self._times = count // self._count
         self._neighbors = neighbors
+        self._sized = sized
         self._work = work
         self._names = Names(program)
         self._guards: set[Expr] = set()
@@ -197,7 +202,7 @@ class _Elements:
             for expr in (*expressions(operands(statement)), *([statement] if isinstance(statement, Store) else []))
             if isinstance(expr, (Load, Store)) and is_own(expr.index, self._own)
         }
-        buffers = [p.name for p in self._given.parameters if p.name in sizes and p.ndim == 1]
+        buffers = [p.name for p in self._given.parameters if p.name in sizes and p.ndim == 1] if self._sized else []
         sizes_of = [Size(index, name) for name in buffers]
         compared = places[-1:] if self._neighbors else places
         conditions: list[Expr] = [Apply(bool_, "less", (place, size)) for size in sizes_of for place in compared]

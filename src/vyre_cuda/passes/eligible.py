@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vyre_cuda.errors import Error
-from vyre_cuda.ir.call.geometry import primary_buffer
 from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
@@ -30,7 +29,7 @@ from vyre_cuda.ir.core.nodes import (
     While,
 )
 from vyre_cuda.ir.core.ops import FUNCTIONS
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.core.walk import Body, buffers_written, expressions, operands, statements
 

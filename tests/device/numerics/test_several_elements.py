@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,14 @@ import pytest
 from hypothesis import given, settings
 
 import vyre_cuda as vc
+from vyre_cuda.codegen import several as codegen_several
+from vyre_cuda.codegen.core.lowered import Several
+from vyre_cuda.descriptors import stored
+from vyre_cuda.ir.core import limits
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.passes import elements, eligible
 from vyre_cuda.passes.pipeline import prepared
+from vyre_cuda.runtime.kernel.large_entry import several_of
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.edges import EDGES, from_bits
 from vyre_cuda.testing.strategies import programs_using
@@ -36,7 +43,7 @@ TYPES = (vc.bool_, vc.u8, vc.i8, vc.u16, vc.i16, vc.u32, vc.i32, vc.f16, vc.bf16
 @pytest.fixture(scope="module")
 def wide(device_name: int | str) -> Iterator[vc.Device]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(elements, "FROM_THREADS", 1)
+        patch.setattr(limits, "LARGE_LAUNCH", 1)
         patch.setenv("VYRE_CUDA_CACHE_DIR", "off")
         with vc.Device(device_name) as device:
             yield device
@@ -125,7 +132,7 @@ def work_of_a_scalar() -> vc.Program:
 
 def check(device: vc.Device, program: vc.Program, *arguments: Any) -> None:
     kernel = device.compile(program)
-    assert kernel.lowered.several is not None
+    assert several_of(kernel) is not None
     compare(kernel, program, *arguments)
 
 
@@ -199,7 +206,7 @@ INDEX_TYPES = (vc.u32, vc.i32, vc.u64, vc.i64)
 
 
 def check_neighbors(device: vc.Device, program: vc.Program, count: int, *arguments: Any) -> None:
-    several = device.compile(program).lowered.several
+    several = several_of(device.compile(program))
     assert several is not None
     assert several.elements == count
     assert several.aligned
@@ -245,8 +252,9 @@ def test_branches_variables_and_returns_of_neighbors(wide: vc.Device, number: in
 @pytest.mark.parametrize("type_", (vc.u8, vc.f16), ids=str)
 def test_neighbors_need_no_guards(wide: vc.Device, type_: vc.Type) -> None:
     """One comparison with each size, before them."""
-    text = wide.compile(saxpy(type_)).ptx
-    several = text[text.index("// vectors, if") :]
+    found = several_of(wide.compile(saxpy(type_)))
+    assert found is not None
+    several = found.ptx[found.ptx.index("// vectors, if") :]
     vectors = several[: several.index("st.global.v4.b32")]
 
     assert vectors.count("ld.global.v4.b32") == 2
@@ -259,7 +267,7 @@ def test_neighbors_of_stencils_stay_a_block_apart(wide: vc.Device) -> None:
     out = b.output("out", vc.u8, size=x.size)
     out[vc.global_id.x] = x[vc.global_id.x] + x[vc.global_id.x + 1]
     program = b.build()
-    several = wide.compile(program).lowered.several
+    several = several_of(wide.compile(program))
 
     assert several is not None
     assert several.aligned == ()
@@ -380,10 +388,10 @@ def test_refusals() -> None:
 
 def test_with_traps_and_races_there_is_one_element_a_thread(device_name: int | str) -> None:
     with vc.Device(device_name) as device:
-        assert device.compile(saxpy(vc.f32), bounds="trap").lowered.several is None
+        assert several_of(device.compile(saxpy(vc.f32), bounds="trap")) is None
     if device_name == "emulator":
         with vc.Device(device_name, check="races") as device:
-            assert device.compile(saxpy(vc.f32)).lowered.several is None
+            assert several_of(device.compile(saxpy(vc.f32))) is None
 
 
 # ---- which launches --------------------------------------------------------------------------------------------------
@@ -394,11 +402,11 @@ def telling(device_name: int | str, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """A device whose kernel `ones` writes 2 where it has several elements a thread."""
     right = elements.several
 
-    def planted(program: vc.Program, count: int = elements.ELEMENTS) -> vc.Program:
-        return right(ones(2), count)
+    def planted(program: vc.Program, count: int = elements.ELEMENTS, *, sized: bool = True) -> vc.Program:
+        return right(ones(2), count, sized=sized)
 
     monkeypatch.setattr(elements, "several", planted)
-    monkeypatch.setattr(elements, "FROM_THREADS", 10 * BLOCK)
+    monkeypatch.setattr(limits, "LARGE_LAUNCH", 10 * BLOCK)
     monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", "off")
     with vc.Device(device_name) as device:
         yield device
@@ -497,17 +505,150 @@ def test_iterations(telling: vc.Device) -> None:
     assert (k(MANY, np.zeros(LARGE, np.int32), out=np.zeros(LARGE, np.int32), iterations=3)[:MANY] == 2).all()
 
 
-def test_kernels_on_disk_keep_the_form(
-    cache_root: Any, device_name: int | str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(elements, "FROM_THREADS", 1 << 18)
-    x = edge_values(vc.f32, 3 * elements.FROM_THREADS // 2 + 1)
+def test_kernels_on_disk_keep_the_form(cache_root: Any, device_name: int | str) -> None:
+    """A later process reads the entry, as it reads the kernel, and what it knows of kernels without one."""
+    x = edge_values(vc.f32, 3 * limits.LARGE_LAUNCH // 2 + 1)
+    far = np.zeros(limits.LARGE_LAUNCH, np.float64)
     found = []
-    for _ in range(2):
+    for compiles in (3, 0):
         with vc.Device(device_name) as device:
             kernel = device.compile(saxpy(vc.f32, block=256))
-            found.append((kernel.lowered.several, kernel.ptx))
             assert_same(vc.evaluate(kernel.program, x, x), kernel(x, x))
+            assert device.compile(saxpy(vc.f64)).several is None
+            device.compile(saxpy(vc.f64))(far, far)
+            found.append((kernel.several, several_of(device.compile(saxpy(vc.f64)))))
+            assert device.stats().compiles == compiles
 
     assert found[0] == found[1]
     assert found[0][0] is not None
+    assert found[0][1] is None
+
+
+def test_a_damaged_file_is_written_again(cache_root: Any, device_name: int | str) -> None:
+    with vc.Device(device_name) as device:
+        wanted = several_of(device.compile(saxpy(vc.f32)))
+    with pytest.MonkeyPatch.context() as patch, vc.Device(device_name) as device:
+        kernel = device.compile(saxpy(vc.f32))
+        patch.setattr(stored, "decode_several", lambda *_: int("no number"))
+        assert several_of(kernel) == wanted
+        assert device.stats().compiles == 1
+    with vc.Device(device_name) as device:
+        assert several_of(device.compile(saxpy(vc.f32))) == wanted
+        assert device.stats().compiles == 0
+
+
+# ---- when it is compiled ---------------------------------------------------------------------------------------------
+
+
+def test_small_launches_compile_nothing_more(telling: vc.Device) -> None:
+    k = telling.compile(ones(1))
+    on_device = telling.zeros(MANY, vc.i32)
+    k.launch(FEW, on_device)
+    k(FEW, np.zeros(LARGE, np.int32), out=np.zeros(LARGE, np.int32))
+    k.launch(MANY, on_device, grid=100)  # the caller's own grid is not large
+    call = k.bind(FEW, on_device)
+    call()
+    assert (k.several, telling.stats().compiles) == (None, 1)
+
+    call(MANY, on_device)
+    assert (on_device.numpy() == 2).all()
+    assert k.several is not None
+    for _ in range(3):
+        k.launch(MANY, on_device)
+    assert telling.stats().compiles == 2
+
+
+@pytest.mark.parametrize("way", ("call", "submit", "timed", "launch", "bind", "graph", "by name", "iterations", "many"))
+def test_the_first_large_launch_has_the_form(telling: vc.Device, way: str) -> None:
+    """By each way of its own, as what comes later finds it compiled."""
+    k = telling.compile(ones(1))
+    on_device, host, out = telling.zeros(MANY, vc.i32), np.zeros(LARGE, np.int32), np.zeros(LARGE, np.int32)
+    match way:
+        case "call":
+            k(MANY, host, out=out)
+        case "submit":
+            k.submit(MANY, host, out=out).result()
+        case "timed":
+            k.timed(MANY, host, out=out)
+        case "launch":
+            k.launch(MANY, on_device)
+        case "bind":
+            k.bind(MANY, on_device)()
+        case "graph":
+            with telling.record() as graph:
+                k.launch(MANY, on_device)
+            graph.replay()
+        case "by name":
+            k.launch(x=on_device, n=MANY)
+        case "iterations":
+            k(MANY, host, out=out, iterations=2)
+        case _:  # rows of one launch have an entry of their own, with one element a thread
+            k.launch_many([(MANY, on_device), (MANY, telling.zeros(MANY, vc.i32))])
+    written = out if way in ("call", "submit", "timed", "iterations") else on_device.numpy()
+
+    assert (written[:MANY] == (1 if way == "many" else 2)).all()
+
+
+def test_a_graph_whose_symbol_makes_a_launch_large(telling: vc.Device) -> None:
+    k = telling.compile(ones(1))
+    on_device = telling.zeros(MANY, vc.i32)
+    with telling.record() as graph:
+        k.launch(vc.symbol("n", FEW), on_device)
+    graph.replay()
+    assert k.several is None
+
+    graph.replay(n=MANY)
+    assert (on_device.numpy() == 2).all()
+
+
+def test_threads_that_launch_first_share_the_entry(telling: vc.Device) -> None:
+    k = telling.compile(ones(1))
+    arrays = [telling.zeros(MANY, vc.i32) for _ in range(8)]
+    begin = threading.Barrier(len(arrays))
+
+    def launch(array: vc.DeviceArray) -> None:
+        begin.wait()
+        k.launch(MANY, array)
+
+    with ThreadPoolExecutor(len(arrays)) as pool:
+        list(pool.map(launch, arrays))
+
+    assert all((array.numpy() == 2).all() for array in arrays)
+    assert telling.stats().compiles == 2
+
+
+def test_a_failure_is_that_of_the_launch_and_the_next_one_tries_again(
+    telling: vc.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    k = telling.compile(ones(1))
+    on_device = telling.zeros(MANY, vc.i32)
+    with monkeypatch.context() as patch:
+        patch.setattr(codegen_several, "lowered", lambda *_, **__: Several("no PTX", "k_ones_several", 4, 1))
+        with pytest.raises(vc.CompileError):
+            k.launch(MANY, on_device)
+    assert (on_device.numpy() == 0).all()
+    k.launch(FEW, on_device)
+    assert (on_device.numpy()[:FEW] == 1).all()
+
+    k.launch(MANY, on_device)
+    assert (on_device.numpy() == 2).all()
+
+
+def test_kernels_that_keep_one_element_are_plain_after_the_first_large_launch(telling: vc.Device) -> None:
+    program = saxpy(vc.f64, block=BLOCK)
+    kernel = telling.compile(program)
+    x, y = np.arange(MANY, dtype=np.float64), np.ones(MANY)
+    assert kernel.large_from != 0
+    for _ in range(2):
+        assert_same(vc.evaluate(program, x, y), kernel(x, y))
+
+    assert (kernel.large_from, kernel.several) == (0, None)
+    assert telling.stats().compiles == 1
+
+
+@pytest.mark.parametrize("bounds", ("check", "off"))
+def test_a_kernel_has_the_parameters_of_its_form(device_name: int | str, bounds: str) -> None:
+    """Sizes that only the form reads, too."""
+    for program in (saxpy(vc.f32), saxpy(vc.u8), without_guard(), neighbors(), branches_and_variables(), scattered()):
+        with vc.Device(device_name) as device:
+            assert several_of(device.compile(program, bounds=bounds)) is not None

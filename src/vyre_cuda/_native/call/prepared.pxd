@@ -10,6 +10,7 @@ cdef class PreparedKernel:
     cdef readonly Context context
     cdef readonly uint32_t binding_count
     cdef readonly uint32_t scalar_count
+    cdef bint _has_several
     cdef Seen *_seen  # where the last general call came from
 
 

@@ -13,7 +13,7 @@ from vyre_cuda._native.core.c_api cimport (
     VYC_PREPARED_MAY_OVERLAP, VYC_PREPARED_PRINTS, VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_binding, vyc_call_release,
     vyc_call_set,
     vyc_function_info, vyc_known, vyc_label, vyc_parameter, vyc_prepared_create, vyc_prepared_desc,
-    vyc_prepared_function, vyc_prepared_launch,
+    vyc_prepared_add_several, vyc_prepared_function, vyc_prepared_launch,
     vyc_prepared_release,
     vyc_prepared_run, vyc_prepared_submit, vyc_run, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_timing,
     vyc_timing,
@@ -51,19 +51,16 @@ cdef class PreparedKernel:
         str label=None,
         list labels=None,
         tuple known=(),
-        tuple several=None,
     ) -> None:
         """`parameters`: (kind, index, offset, size) each; `bindings`: (role, flags, element_bytes, sectors) each.
 
         `label` is the kernel's name in messages, by default `entry`; `labels` are those of its arguments, the
         bindings and then the scalars, as (name in UTF-8, code of the type or 0) each. `known`: (kind, index, code of
-        the type, value, name in UTF-8) of what the code was compiled for. `several`: (entry, elements of a thread,
-        least number of threads) of a form with several elements a thread.
+        the type, value, name in UTF-8) of what the code was compiled for.
         """
         cdef vyc_prepared_desc desc
         self.context = module.context
         cdef bytes name = entry.encode("ascii")
-        cdef bytes several_entry
         cdef Py_ssize_t i
         memset(&desc, 0, sizeof(desc))
         desc.struct_size = sizeof(desc)
@@ -113,11 +110,6 @@ cdef class PreparedKernel:
                 c_known[i].name = <bytes>what
             desc.known = c_known
             desc.known_count = len(known)
-            if several is not None:
-                several_entry = several[0].encode("ascii")
-                desc.several = several_entry
-                desc.several_elements = several[1]
-                desc.several_from = several[2]
             if labels is not None:
                 if label_count != len(bindings) + scalar_count:
                     raise ValueError("each argument needs one label")
@@ -137,6 +129,16 @@ cdef class PreparedKernel:
     def __dealloc__(self):
         with nogil:
             vyc_prepared_release(self._h)
+
+    def add_several(self, Module module not None, str entry not None, uint32_t elements, uint64_t threads) -> None:
+        """Give it an entry with so many elements a thread, for launches of so many threads and more."""
+        cdef bytes name = entry.encode("ascii")
+        cdef const char *c_name = name
+        if self._has_several:
+            return  # an exception of a signal handler came after it
+        with nogil:
+            check(vyc_prepared_add_several(self._h, module._h, c_name, elements, threads))
+        self._has_several = True
 
     def function_info(self) -> dict[str, int]:
         cdef vyc_function_info info

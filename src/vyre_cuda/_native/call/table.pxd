@@ -60,6 +60,7 @@ cdef class Table:
     cdef int32_t work[4]           # steps of axis i: work[i] to work[i + 1]
     cdef int32_t work_of[3]        # the parameter whose size it is; -1: it takes the steps
     cdef uint64_t most_blocks[3]   # per axis: what the device takes, and ids of the index type can number
+    cdef uint64_t plain_blocks[3]  # per axis: with more, the general path decides
     cdef uint64_t most_elements    # per buffer
     cdef bint shaped               # arguments have declared sizes, or buffers several axes
     cdef Row *rows                 # one per parameter, when simple

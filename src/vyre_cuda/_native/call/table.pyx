@@ -46,6 +46,7 @@ cdef class Table:
         self.most_elements = <uint64_t>0xFFFFFFFFFFFFFFFF >> (64 - index_bits)
         most_threads = <uint64_t>0xFFFFFFFFFFFFFFFF if index_bits == 64 else <uint64_t>1 << index_bits
         self.most_blocks = [min(MOST_BLOCKS[i], most_threads // block[i]) for i in range(3)]
+        self.plain_blocks = self.most_blocks
         self.axes = len(work)
         self.simple = simple and 1 <= len(work) <= 3
         for i in range(len(rows)):
@@ -72,6 +73,12 @@ cdef class Table:
             used = self.add_steps(work[i], used)
             self.work[i + 1] = used
             self.work_of[i] = self.leaf_of(self.work[i], used)
+
+    def leave_from(self, uint64_t threads) -> None:
+        """Leave launches of so many threads and more along x to the general path, whose grid follows from their work;
+        0: those no more."""
+        cdef uint64_t fewer = self.most_blocks[0] if threads == 0 else (threads - 1) // self.block[0]
+        self.plain_blocks[0] = min(self.most_blocks[0], fewer)
 
     def __dealloc__(self):
         free(self.rows)
@@ -187,7 +194,7 @@ cdef class Table:
                 return False
             blocks = extent // self.block[axis]
             blocks += blocks * self.block[axis] != extent
-            fits &= blocks <= self.most_blocks[axis]
+            fits &= blocks <= self.plain_blocks[axis]
             empty |= blocks == 0
             grid[axis] = <uint32_t>blocks
         if empty:

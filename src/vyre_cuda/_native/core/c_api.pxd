@@ -279,6 +279,8 @@ cdef extern from "vyre_cuda.h" nogil:
 
     vyc_status vyc_prepared_create(vyc_prepared **prepared_out, vyc_module *module, const vyc_prepared_desc *desc)
     void vyc_prepared_release(vyc_prepared *prepared)
+    vyc_status vyc_prepared_add_several(vyc_prepared *prepared, vyc_module *module, const char *entry,
+                                        uint32_t elements, uint64_t threads)
     vyc_status vyc_prepared_function(vyc_prepared *prepared, vyc_function_info *info_out)
 
     ctypedef struct vyc_argument:

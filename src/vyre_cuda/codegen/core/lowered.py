@@ -80,13 +80,15 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """Another entry of the text, with the same parameters, whose threads work on several elements.
+    """A kernel's other text, for large launches: an entry with the same parameters, whose threads work on several
+    elements.
 
     It is launched in `elements` times fewer blocks where the grid follows from the work and has `threads` threads or
     more. Where the buffers `aligned` begin at multiples of these bytes, the elements of a thread are neighbors, else a
     block apart; without any they are always a block apart.
     """
 
+    ptx: str
     entry: str
     elements: int
     threads: int
@@ -100,7 +102,7 @@ class Lowered:
     `shared_bytes` is all shared memory of a block, `dynamic_shared_bytes` the part of it to request at the launch.
     `covered` has the outs that are written as a whole by launches that are large enough.
     `sites` has the places of failures by number. `cooperative`: the launch must be cooperative, for its grid barriers.
-    `prints`: the driver keeps lines of text that a wait must show. `several`: the form for large launches, or None.
+    `prints`: the driver keeps lines of text that a wait must show.
     `aligned`: buffers and the bytes at whose multiples they must begin, so that a launch loads and stores vectors.
     """
 
@@ -115,7 +117,6 @@ class Lowered:
     sites: tuple[Site, ...]
     cooperative: bool
     prints: bool
-    several: Several | None = None
     aligned: tuple[tuple[str, int], ...] = ()
 
     @property

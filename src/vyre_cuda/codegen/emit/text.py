@@ -109,8 +109,10 @@ def kernel_text(
     pragmas: Sequence[str] = (),
     fixed_block: bool = True,
     rows: Rows | None = None,
+    entry: str = "",
 ) -> str:
-    """The module with its one kernel; `printed` is from Lowering.printed. With `rows`, a launch is many."""
+    """The module with its one kernel; `printed` is from Lowering.printed. With `rows`, a launch is many. `entry` is its
+    name, by default that of the program's kernel."""
     lines = [
         f".version {target.version[0]}.{target.version[1]}",
         f".target {target}",
@@ -126,7 +128,8 @@ def kernel_text(
         lines += [*(_table(table, memory.places[table.name]) for table in tables), ""]
     if printed[0]:
         lines += [*printed[0], ""]
-    entry = entry_name(program) if rows is None else rows_entry(entry_name(program))
+    if not entry:
+        entry = entry_name(program) if rows is None else rows_entry(entry_name(program))
     options: dict[str, Any] = {"variables": printed[1], "debug": debug, "fixed_block": fixed_block, "rows": rows}
     return "\n".join([*lines, *entry_lines(program, target, function, live, memory, parameters, entry, **options), ""])
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.core.limits import MAX_GRID
-from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Parameter, Position, Scalar, Size
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Position, Scalar, Size
+from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.scalars import value_of
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
@@ -163,15 +163,6 @@ def numbers_of(expr: Expr, sizes: Sizes, scalars: Mapping[str, int]) -> set[str]
             return {f"{expr.name} = {value_of(expr.type, scalars[expr.name])}"}
         case _:
             return set()
-
-
-def primary_buffer(program: Program) -> Parameter | None:
-    """The buffer whose size is the work when the program names none: the first out, else inout, else in."""
-    for kind in ("out", "inout", "in"):
-        for parameter in program.parameters:
-            if parameter.kind == kind:
-                return parameter
-    return None
 
 
 def _work_extents(program: Program, sizes: Sizes, scalars: Mapping[str, int]) -> tuple[int, ...]:

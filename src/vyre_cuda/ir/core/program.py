@@ -111,3 +111,12 @@ def program_of(given: object) -> Program | None:
     if isinstance(given, Program):
         return given
     return given.program() if isinstance(given, ProgramSource) else None
+
+
+def primary_buffer(program: Program) -> Parameter | None:
+    """The buffer whose size is the work when the program names none: the first out, else inout, else in."""
+    for kind in ("out", "inout", "in"):
+        for parameter in program.parameters:
+            if parameter.kind == kind:
+                return parameter
+    return None

@@ -91,7 +91,7 @@ class LaunchStep:
         plain = self.kernel.plain_arguments(tuple(values.values())) if self.grid is None else None
         if plain is not None:
             return plain
-        return device_arguments(device, self.kernel.program, (), values, None, self.grid)
+        return device_arguments(self.kernel, (), values, None, self.grid)
 
 
 @dataclass(slots=True, eq=False)

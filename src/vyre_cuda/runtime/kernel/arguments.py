@@ -26,6 +26,7 @@ from vyre_cuda.runtime.memory.interop import adopt, is_foreign
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.kernel.kernel import Kernel
 
 # The most iterations that a run's C struct can hold.
 MOST_ITERATIONS = 2**32 - 1
@@ -35,8 +36,7 @@ MOST_ITERATIONS = 2**32 - 1
 
 
 def host_arguments(
-    device: Device,
-    program: Program,
+    kernel: Kernel,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     out: Any,
@@ -44,6 +44,7 @@ def host_arguments(
     iterations: Any,
 ) -> tuple[Arguments, Any]:
     """The C structs of a call, and what it returns after running."""
+    device, program = kernel.device, kernel.program
 
     def accept(what: str, parameter: Parameter, value: Any) -> DeviceArray | None:
         if is_foreign(value):
@@ -59,7 +60,8 @@ def host_arguments(
             binding, result = _binding(device, call, parameter)
             bindings.append(binding)
             results += [result] if parameter.is_writable else []
-    arguments = Arguments(_apart(bindings), call.words(), call.geometry.grid, iterations=count, of_work=grid is None)
+    blocks = kernel._ready_for(call.geometry.grid, grid)
+    arguments = Arguments(_apart(bindings), call.words(), blocks, iterations=count, of_work=grid is None)
     return arguments, results[0] if len(results) == 1 else tuple(results)
 
 
@@ -115,9 +117,10 @@ def _apart(bindings: list[Any]) -> list[Any]:
 
 
 def device_arguments(
-    device: Device, program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any
+    kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], stream: Any, grid: Any
 ) -> Arguments:
     """The C structs of a launch, which takes all parameters in declared order or by name."""
+    device, program = kernel.device, kernel.program
     given = all_parameters(program, args, kwargs)
     on = named_stream(device.context, stream)
     spans: list[DeviceArray] = []
@@ -136,8 +139,8 @@ def device_arguments(
                 raise type(error)(f"{program.name}: scalar {parameter.name}: {error}") from None
     extents.size_outs(scalars)
     extents.check(scalars)
-    geometry = launch_geometry(program, extents.known, scalars, grid)
-    return Arguments(spans, value_words(program, scalars, extents.shapes()), geometry.grid, on, of_work=grid is None)
+    blocks = kernel._ready_for(launch_geometry(program, extents.known, scalars, grid).grid, grid)
+    return Arguments(spans, value_words(program, scalars, extents.shapes()), blocks, on, of_work=grid is None)
 
 
 def check_array(

@@ -59,7 +59,7 @@ class BoundCall(Call):
 
     def _arguments(self, values: Mapping[str, Any]) -> Arguments:
         kernel = self._kernel
-        return device_arguments(kernel.device, kernel.program, (), values, self._stream, self._grid)
+        return device_arguments(kernel, (), values, self._stream, self._grid)
 
     __dir__ = without("set_arguments")
     __reduce_ex__ = refuse_pickle

@@ -20,6 +20,7 @@ from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.descriptors.signature import Signature, known_rows, signature
 from vyre_cuda.errors import Error, Limit, RecordingError, UnsupportedError
 from vyre_cuda.ir.call.call import argument_parameters
+from vyre_cuda.ir.core import limits
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
@@ -33,12 +34,12 @@ from vyre_cuda.runtime.waiting.pending import Pending
 
 if TYPE_CHECKING:
     from vyre_cuda.bundles import write as bundles
-    from vyre_cuda.codegen.core.lowered import Lowered
+    from vyre_cuda.codegen.core.lowered import Lowered, Several
     from vyre_cuda.ir.call import known as known_values
     from vyre_cuda.ir.call.known import Known
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.kernel import arguments as general
-    from vyre_cuda.runtime.kernel import bound, many, many_calls, recorded_call
+    from vyre_cuda.runtime.kernel import bound, large_entry, many, many_calls, recorded_call
     from vyre_cuda.runtime.kernel import side_by_side as together
     from vyre_cuda.runtime.kernel.bound import BoundCall
     from vyre_cuda.runtime.kernel.recorded_call import RecordedCall
@@ -48,6 +49,7 @@ else:
     known_values = later("vyre_cuda.ir.call.known")
     general = later("vyre_cuda.runtime.kernel.arguments")
     bound = later("vyre_cuda.runtime.kernel.bound")
+    large_entry = later("vyre_cuda.runtime.kernel.large_entry")
     many = later("vyre_cuda.runtime.kernel.many")
     many_calls = later("vyre_cuda.runtime.kernel.many_calls")
     bundles = later("vyre_cuda.bundles.write")
@@ -113,6 +115,10 @@ class Kernel(Dispatcher):
     compile_times = CompileTimes()
     # What does many launches in one; None: not needed so far.
     rows_entry: Entry | None = None
+    # The form for large launches; None: there is none, or it was not needed so far.
+    several: Several | None = None
+    # From how many threads on a launch is the first that needs to know of that form; 0: it is known.
+    large_from = 0
 
     def __init__(
         self,
@@ -135,6 +141,7 @@ class Kernel(Dispatcher):
         default its name and line."""
         require(program.name, device.properties, block_limits(device.properties, program.block, lowered.shared_bytes))
         tables = signature(program, lowered)
+        is_own = prepared is None
         prepared = (
             _prepare(device, program, lowered, tables, tag, image, known, label) if prepared is None else prepared
         )
@@ -157,6 +164,10 @@ class Kernel(Dispatcher):
         self.attributes = KernelAttributes(**prepared.function_info())
         self.lowered = lowered
         require(program.name, device.properties, self.limits())
+        # A failure names an element, and so a thread has one.
+        if is_own and len(tables.work) == 1 and bounds != "trap" and not device._kernels.made_for:
+            self.large_from = limits.LARGE_LAUNCH
+            self.leave_from(self.large_from)
 
     launch = dispatch.launch
 
@@ -508,6 +519,12 @@ class Kernel(Dispatcher):
 
     # ---- the general path -------------------------------------------------------------------------------------------
 
+    def _ready_for(self, blocks: tuple[int, int, int], grid: Any) -> tuple[int, int, int]:
+        """The blocks of a launch that is about to be made; `grid` is the caller's, or None."""
+        if grid is None and self.large_from != 0 and blocks[0] * self.program.block[0] >= self.large_from:
+            large_entry.provide(self)
+        return blocks
+
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, grid: Any, iterations: Any) -> Any:
         if "timeout" in kwargs and not any(p.name == "timeout" for p in self.program.parameters):
             timeout = kwargs.pop("timeout")
@@ -522,10 +539,10 @@ class Kernel(Dispatcher):
     def _bound(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any, grid: Any, iterations: Any
     ) -> tuple[Arguments, Any]:
-        return general.host_arguments(self.device, self.program, args, kwargs, out, grid, iterations)
+        return general.host_arguments(self, args, kwargs, out, grid, iterations)
 
     def _general_launch(self, args: tuple[Any, ...], kwargs: dict[str, Any], stream: Any, grid: Any) -> None:
-        self.prepared.launch(general.device_arguments(self.device, self.program, args, kwargs, stream, grid))
+        self.prepared.launch(general.device_arguments(self, args, kwargs, stream, grid))
 
     def _general_row(self, number: int, row: Any, on: Any, grid: Any) -> Arguments:
         return many.general_row(self, number, row, on, grid)
@@ -542,11 +559,14 @@ class Kernel(Dispatcher):
         "checks",
         "is_without_body",
         "known",
+        "large_from",
+        "leave_from",
         "lowered",
         "plain_arguments",
         "prepared",
         "rows_entry",
         "scalar",
+        "several",
         "simple",
         "sizes_and_grid",
         "submit_plain",
@@ -579,7 +599,6 @@ def _prepare(
     known: tuple[Known, ...],
     label: str,
 ) -> PreparedKernel:
-    several = lowered.several
     return PreparedKernel(
         Module(device.context, lowered.ptx.encode("ascii") if image is None else image),
         lowered.entry,
@@ -595,5 +614,4 @@ def _prepare(
         label=label or kernel_label(program),
         labels=_argument_labels(program),
         known=known_rows(program, known) if known else (),
-        several=None if several is None else (several.entry, several.elements, several.threads),
     )

@@ -56,6 +56,7 @@ class Kernels:
         self._recent: LRU[Kernel] = LRU(_KEPT, _BYTES_KEPT, self._count_change)
         self._flights: SingleFlight[Kernel] = SingleFlight()
         self.rows_flights: SingleFlight[Entry] = SingleFlight()
+        self.large_flights: SingleFlight[None] = SingleFlight()
         self._tags = itertools.count(1)
         self.store = None if checks else _store(self._count)
 

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import target_for
 from vyre_cuda.codegen.lower import lower
-from vyre_cuda.codegen.several import Wide
 from vyre_cuda.errors import CompileError
 from vyre_cuda.ir.builder.reblock import what_fixes_block
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
-from vyre_cuda.passes import elements
-from vyre_cuda.passes.eligible import Refused
 from vyre_cuda.passes.pipeline import prepared
 from vyre_cuda.runtime.base.properties import DeviceProperties
 from vyre_cuda.runtime.kernel.occupancy import best_block
@@ -43,7 +40,7 @@ def lowered(
     """Lower for the newest target of the device and its driver; also returns the nanoseconds of passes and lowering."""
     begin = perf_counter_ns()
     target = target_for(properties.compute_capability, properties.driver_version)
-    body = prepared(_specialized(program, known), bounds=bounds, as_written=bool(checks))
+    body = prepared(specialized(program, known), bounds=bounds, as_written=bool(checks))
     improved = perf_counter_ns()
     found = lower(
         body,
@@ -53,7 +50,6 @@ def lowered(
         races="races" in checks,
         initialized="initialized" in checks,
         max_ulp=max_ulp,
-        wide=None if checks or bounds == "trap" else wide_of(body),
     )
     return found, improved - begin, perf_counter_ns() - improved
 
@@ -71,7 +67,7 @@ def many_lowered(
 ) -> Lowered:
     """The entry that does many launches in one, of a kernel that was made of the program with these options."""
     return lower(
-        prepared(_specialized(program, known), bounds=bounds, as_written=bool(checks)),
+        prepared(specialized(program, known), bounds=bounds, as_written=bool(checks)),
         target_for(properties.compute_capability, properties.driver_version),
         precision=precision,
         bounds=bounds,
@@ -81,19 +77,9 @@ def many_lowered(
     )
 
 
-def wide_of(program: Program) -> Wide | None:
-    """The prepared program with several elements a thread, for large launches; None if it keeps one."""
-    try:
-        count = elements.count_of(program)
-        near = None if elements.why_apart(program) else elements.several(program, count, neighbors=True)
-        return Wide(elements.several(program, count), count, elements.from_threads(program), near)
-    except Refused:
-        return None
-
-
 def explained(error: CompileError, program: Program, *, bounds: str, known: tuple[Known, ...]) -> CompileError:
     """The driver's refusal of what `lowered` made of the program, in terms of its statements."""
-    return ptx_errors.explained(error, prepared(_specialized(program, known), bounds=bounds))
+    return ptx_errors.explained(error, prepared(specialized(program, known), bounds=bounds))
 
 
 def chosen_block(
@@ -111,10 +97,11 @@ def chosen_block(
     if fixed is not None:
         raise ValueError(f'{program.name}: block="auto" cannot be used with {fixed[0]}, which depends on the block')
     target = target_for(properties.compute_capability, properties.driver_version)
-    body = prepared(_specialized(program, known), bounds=bounds)
+    body = prepared(specialized(program, known), bounds=bounds)
     found = lower(body, target, precision=precision, bounds=bounds, max_ulp=max_ulp, fixed_block=False)
     return best_block(context, found, properties.warp_size)
 
 
-def _specialized(program: Program, known: tuple[Known, ...]) -> Program:
+def specialized(program: Program, known: tuple[Known, ...]) -> Program:
+    """The program with the known values in it."""
     return specialize.specialized(program, known) if known else program

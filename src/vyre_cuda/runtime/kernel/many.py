@@ -58,7 +58,7 @@ def general_row(kernel: Kernel, number: int, row: Any, on: Stream | None, grid: 
     """The arguments of one row that is not plain; what is wrong with it is raised with its number."""
     try:
         args, kwargs = taken_apart(kernel.program, row)
-        return device_arguments(kernel.device, kernel.program, args, kwargs, on, grid)
+        return device_arguments(kernel, args, kwargs, on, grid)
     except (TypeError, ValueError, OverflowError) as error:
         raise type(error)(f"row {number}: {error}") from error
 

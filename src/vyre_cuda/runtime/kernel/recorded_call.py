@@ -59,7 +59,7 @@ class RecordedCall(Recorded):
             inputs,
             outputs,
             call.words(),
-            call.geometry.grid,
+            kernel._ready_for(call.geometry.grid, grid),
             check_iterations(program, iterations),
             skip_identical,
             any(parameter.kind == "scalar" for parameter in program.parameters) and not _has_plain_sizes(program),
