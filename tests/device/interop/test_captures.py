@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.ir.core import limits
 
 from .. import programs
 from ..foreign_library import GLOBAL, RELAXED, THREAD_LOCAL, ForeignStream, Library
@@ -38,6 +39,32 @@ def test_launches_are_captured_and_run_with_the_graph(device: vc.Device, stream:
     for _ in range(2):
         graph.replay(stream)
         np.testing.assert_array_equal(6 * np.arange(N, dtype=F32), out.numpy())
+    graph.destroy()
+
+
+def test_the_first_large_launch_may_be_captured(
+    device: vc.Device, stream: ForeignStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The graph has the entry with several elements a thread, which is compiled during the capture."""
+    monkeypatch.setattr(limits, "LARGE_LAUNCH", 64)
+    b = vc.Builder("first_large", block=32)
+    x = b.inout("x", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < x.size):
+        x[i] = x[i] + 1.0
+    kernel, array = device.compile(b.build()), device.array(np.arange(N, dtype=F32))
+    kernel.launch(device.zeros(32, vc.f32), stream=stream)
+    assert kernel.several is None
+
+    stream.begin_capture(GLOBAL)
+    kernel.launch(array, stream=stream)
+    graph = stream.end_capture()
+    assert kernel.several is not None
+    kernel.launch(array, stream=stream)
+    for _ in range(2):
+        graph.replay(stream)
+
+    np.testing.assert_array_equal(np.arange(N, dtype=F32) + 3, array.numpy())
     graph.destroy()
 
 
@@ -126,6 +153,13 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
             x[i] = x[i] + vc.f32(next(numbers))
         return b.build()
 
+    def first_large_launch() -> None:  # compiles an entry for it
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(limits, "LARGE_LAUNCH", 1)
+            fresh = device.compile(fresh_program())
+            fresh.launch(dz)
+        assert fresh.several is not None
+
     def launch_twice() -> None:  # the second makes a graph
         fresh = device.compile(fresh_program())
         fresh.launch(dz)
@@ -168,6 +202,7 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
         "launch": lambda: kernel.launch(dx, dy, dz, 2.0),
         "launch on a stream": lambda: kernel.launch(dx, dy, dz, 2.0, stream=own),
         "launch with checks": lambda: checked.launch(dx, dy, dz, 2.0),
+        "first large launch": first_large_launch,
         "launch twice": launch_twice,
         "launch many": lambda: kernel.launch_many([(dx, dy, dz, 2.0), (*nines, 1.0)]),
         "launch many on a stream": lambda: kernel.launch_many([(dx, dy, dz, 2.0), (*nines, 1.0)], stream=own),

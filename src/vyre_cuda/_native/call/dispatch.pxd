@@ -10,4 +10,5 @@ cdef class Dispatcher(Framer):
 
     cdef object call(self, PyObject *const *args, Py_ssize_t n, object out, object grid, object iterations,
                      dict others)
+    cdef bint was_left(self, Frame *frame, object grid) except -1
     cdef bint run(self, Frame *frame) except -1

@@ -13,7 +13,7 @@ from vyre_cuda._native.core.c_api cimport (
 )
 from vyre_cuda._native.core.context cimport Stream, load, looks_deep
 from vyre_cuda._native.memory.adopted cimport stream_of
-from vyre_cuda._native.call.frame cimport FREE_THREADED, Frame, Framer, give_frame, take_frame
+from vyre_cuda._native.call.frame cimport FREE_THREADED, Frame, Framer, give_frame, let_go, take_frame
 from vyre_cuda._native.memory.memory cimport Span, new_reference
 from vyre_cuda._native.call.prepared cimport Arguments, copy_run, finish_run, submit_run
 from vyre_cuda._native.core.status cimport check
@@ -46,7 +46,7 @@ cdef uint64_t HELD_BYTES = 1 << 16
 
 cdef class Dispatcher(Framer):
     """Calls of one kernel. Subclasses supply `_general`, `_general_launch`, `_assertion`,
-    `_record_launch` and `_watch_call`.
+    `_record_launch`, `_watch_call` and `_provide_large`, which must call `leave_from`.
     """
 
     def __cinit__(self):
@@ -70,6 +70,8 @@ cdef class Dispatcher(Framer):
             frame = take_frame(self, &self._frames)
             try:
                 results = self.prepare(frame, args, n, out, grid)
+                if results is None and self.was_left(frame, grid):
+                    results = self.prepare(frame, args, n, out, grid)
                 if results is not None and self.run(frame):
                     return results
             except AssertReport as report:
@@ -77,6 +79,15 @@ cdef class Dispatcher(Framer):
             finally:
                 give_frame(frame, &self._frames)
         return self._general(tuple([<object>args[i] for i in range(n)]), others or {}, out, grid, iterations)
+
+    cdef bint was_left(self, Frame *frame, object grid) except -1:
+        """Whether a call or launch was not plain as it is the first large one; the next attempt may be."""
+        if grid is not None or frame.run.grid[0] <= self.plain_blocks[0] or self.plain_blocks[0] == self.most_blocks[0]:
+            return False
+        let_go(frame)
+        frame.run.grid[0] = 0  # as if this had not been tried
+        self._provide_large()
+        return True
 
     cdef bint run(self, Frame *frame) except -1:
         """Run and wait. False, without starting anything, if the GIL would have to be released with device arrays in
@@ -209,7 +220,8 @@ cdef bint launch_frame(Dispatcher dispatcher, PyObject *const *args, Py_ssize_t 
     """Whether it was a plain launch and has been made."""
     cdef Frame *frame = take_frame(dispatcher, &dispatcher._launches)
     try:
-        if not dispatcher.prepare_launch(frame, args, n, grid):
+        if not dispatcher.prepare_launch(frame, args, n, grid) and not (
+                dispatcher.was_left(frame, grid) and dispatcher.prepare_launch(frame, args, n, grid)):
             return False
         frame.run.stream = NULL if on is None else on._h
         # Where it may block, the general path releases the GIL and keeps the arrays alive meanwhile.

@@ -519,6 +519,9 @@ class Kernel(Dispatcher):
 
     # ---- the general path -------------------------------------------------------------------------------------------
 
+    def _provide_large(self) -> None:
+        large_entry.provide(self)
+
     def _ready_for(self, blocks: tuple[int, int, int], grid: Any) -> tuple[int, int, int]:
         """The blocks of a launch that is about to be made; `grid` is the caller's, or None."""
         if grid is None and self.large_from != 0 and blocks[0] * self.program.block[0] >= self.large_from:
