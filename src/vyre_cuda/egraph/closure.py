@@ -12,6 +12,8 @@ from vyre_cuda.egraph import kernels
 from vyre_cuda.egraph.result import Closure, rounds_limit
 from vyre_cuda.egraph.table import Table
 
+# Slots of the hash table for each row: half of them stay free.
+SLOTS = 2
 _lock = threading.Lock()
 
 
@@ -19,7 +21,7 @@ def close(table: Table, device: vc.Device, max_rounds: int | None = None) -> Clo
     """Find which rows are equal, once their children are, on a device.
 
     The result has the numbers of `close_numpy`. The first closure of a table on a device copies it there, where it
-    stays as long as the table, with the memory that rounds need: for each row 42 to 58 bytes, for each child 8, for
+    stays as long as the table, with the memory that rounds need: for each row 37 bytes, for each child 8, for
     each class 8. Rounds follow each other on the device alone, and the call does not wait for them.
 
     Parameters
@@ -64,12 +66,14 @@ class _Resident:
         # Closures write the same memory, so one is enqueued after the other.
         self._lock = threading.Lock()
         rows, children, classes = len(table), table.child_index.size, table.ids.size
-        columns = (table.ops, table.offsets, table.lengths, table.row_index, table.child_index, table.ids)
-        ops, offsets, lengths, row_class, given, self._ids = map(device.array, columns)
+        columns = [device.array(each) for each in (table.ops, table.offsets, table.lengths, table.row_index)]
+        given, self._ids = device.array(table.child_index), device.array(table.ids)
+        long = np.flatnonzero(table.lengths > kernels.FEW).astype(np.uint32)
+        self._long = device.array(long)
         current, live = device.empty(children, vc.u32), device.empty(rows, vc.u8)
-        slots, parent = device.empty(_slots(rows), vc.u64), device.empty(classes, vc.u32)
+        slots, parent = device.empty(SLOTS * rows, vc.u64), device.empty(classes, vc.u32)
         state = device.empty(kernels.STATE, vc.u32)
-        self._row_class, self._parent, self._state = row_class, parent, state
+        self._row_class, self._parent, self._state = columns[-1], parent, state
         with device.record() as self._start:
             kernels.start.on(device).launch(parent, live, state)
             current.copy_from(given)
@@ -78,9 +82,11 @@ class _Resident:
             with self._rounds.repeat(until=state[kernels.STOP :]):
                 kernels.descend.on(device).launch(parent, current, state)
                 slots.fill(kernels.FREE)
-                kernels.meet.on(device).launch(
-                    ops, offsets, lengths, row_class, current, live, slots, parent, state
-                )
+                kernels.meet.on(device).launch(*columns, current, live, slots, parent, state)
+                if long.size:
+                    kernels.meet_long.on(device).launch(
+                        self._long, *columns, current, live, slots, parent, state
+                    )
                 kernels.flatten.on(device).launch(parent, vc.symbol("limit"), state)
         self._name = kernels.name.on(device)
 
@@ -97,7 +103,3 @@ class _Resident:
             self._name.launch(self._ids, self._parent, self._row_class, self._state, classes, report)
         return Closure(table, classes, report)
 
-
-def _slots(rows: int) -> int:
-    """Slots of the hash table: at most half of them are taken."""
-    return 1 << (2 * rows - 1).bit_length()

@@ -12,7 +12,7 @@ import vyre_cuda as vc
 FREE = 2**64 - 1
 # Rows with more children are read by a warp each.
 FEW = 32
-WARP = 32
+WARP, WARPS = 32, 8  # threads of a warp, warps of a block
 # state: 0 if the last round merged something; rounds; and what ends the loop: the first, or that it was the last one.
 STEADY, ROUNDS, STOP = 0, 1, 2
 STATE = 3
@@ -52,19 +52,32 @@ def equal(children, here, there, length):
 
 
 @vc.func
-def unite(parent, left, right):
-    """Make two classes one; whether they were two."""
+def taken(slots, slot, entry):
+    """What is in a slot; if it was free, `entry` is now."""
+    found = vc.atomic_load(slots, slot)
+    if found == FREE:
+        found = vc.atomic_compare_exchange(slots, slot, FREE, entry)
+    return found
+
+
+@vc.func
+def after(slots, slot):
+    return slot + 1 if slot + 1 < vc.u64(slots.size) else vc.u64(0)
+
+
+@vc.func
+def merge(parent, left, right, state):
+    """Make two classes one, and say so if they were two."""
     a, b = root(parent, left), root(parent, right)
-    merged = vc.bool_(False)
     while a != b:
         high, low = vc.maximum(a, b), vc.minimum(a, b)
-        # Another thread may have put `high` below something since.
         above = vc.atomic_compare_exchange(parent, high, high, low)
-        merged = above == high
-        if merged:
+        if above == high:
+            if vc.atomic_load(state, STEADY) != 0:  # one address for all: most threads need not write it
+                vc.atomic_store(state, STEADY, 0)
             break
+        # Another thread has put `high` below something since.
         a, b = root(parent, above), root(parent, low)
-    return merged
 
 
 @vc.kernel(block=256)
@@ -110,20 +123,64 @@ def meet(
     entry = (key >> 32) << 32 | vc.u64(i)
     slot = vc.multiply_high(key << 32, vc.u64(slots.size))
     while True:
-        found = vc.atomic_load(slots, slot)
-        if found == FREE:
-            found = vc.atomic_compare_exchange(slots, slot, FREE, entry)
+        found = taken(slots, slot, entry)
         if found == FREE:
             break
-        j = vc.i32(vc.u32(found))
+        j = vc.u32(found)
         if found >> 32 == entry >> 32 and ops[j] == ops[i] and lengths[j] == length:
             if equal(children, offset, offsets[j], length):
                 live[i] = 0
-                if unite(parent, row_class[i], row_class[j]):
-                    if vc.atomic_load(state, STEADY) != 0:  # one address for all: most threads need not write it
-                        vc.atomic_store(state, STEADY, 0)
+                merge(parent, row_class[i], row_class[j], state)
                 break
-        slot = slot + 1 if slot + 1 < vc.u64(slots.size) else vc.u64(0)
+        slot = after(slots, slot)
+
+
+@vc.kernel(block=WARPS * WARP)
+def meet_long(
+    rows: vc.In[vc.u32],
+    ops: vc.In[vc.u32],
+    offsets: vc.In[vc.u32],
+    lengths: vc.In[vc.u32],
+    row_class: vc.In[vc.u32],
+    children: vc.In[vc.u32],
+    live: vc.InOut[vc.u8],
+    slots: vc.InOut[vc.u64],
+    parent: vc.InOut[vc.u32],
+    state: vc.InOut[vc.u32],
+):
+    """The same for `rows`, those with many children, each of which a warp reads."""
+    vc.work(rows.size * WARP)
+    lane = vc.thread_id.x % WARP
+    at = vc.block_id.x * WARPS + vc.thread_id.x // WARP
+    i = rows[at]
+    going = vc.any(at < rows.size and live[i] != 0)
+    length, offset = lengths[i], offsets[i]
+    part = vc.u64(0)
+    for k in range(lane, vc.i32(length), WARP):
+        part += placed(children[offset + vc.u32(k)], k)
+    key = mixed(mixed(vc.u64(ops[i]) << 32 | vc.u64(length)) + vc.warp_reduce(part, "add"))
+    entry = (key >> 32) << 32 | vc.u64(i)
+    slot = vc.multiply_high(key << 32, vc.u64(slots.size))
+    while going:
+        found = vc.u64(0)
+        if lane == 0:
+            found = taken(slots, slot, entry)
+        found = vc.broadcast(found, 0)
+        j = vc.u32(found)
+        if found == FREE:
+            going = vc.bool_(False)
+        elif found >> 32 == entry >> 32 and ops[j] == ops[i] and lengths[j] == length:
+            other, first, same = offsets[j], vc.u32(0), vc.bool_(True)
+            while same and first < length:
+                here = first + vc.u32(lane)
+                same = vc.all(here >= length or children[offset + here] == children[other + here])
+                first += WARP
+            if same:
+                going = vc.bool_(False)
+                if lane == 0:
+                    live[i] = 0
+                    merge(parent, row_class[i], row_class[j], state)
+        slot = after(slots, slot)
 
 
 @vc.kernel(block=256)

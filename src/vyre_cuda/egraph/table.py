@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 Column = npt.NDArray[np.uint32]
 
-# Kernels index rows and children by i32.
-MOST = 2**31 - 1
+# Kernels index children by i32, and twice as many slots as there are rows.
+MOST_CHILDREN, MOST_ROWS = 2**31 - 1, 2**30 - 1
 
 
 class Table:
@@ -135,8 +135,9 @@ def _column(name: str, values: npt.ArrayLike, rows: int | None = None) -> Column
         raise ValueError(f"{name} must have one axis, not {given.ndim}")
     if rows is not None and given.size != rows:
         raise ValueError(f"{name} has {given.size} values, but there are {rows} rows")
-    if given.size > MOST:
-        raise ValueError(f"{name} has {given.size} values; at most {MOST} are possible")
+    most = MOST_CHILDREN if name == "children" else MOST_ROWS
+    if given.size > most:
+        raise ValueError(f"{name} has {given.size} values; at most {most} are possible")
     if given.dtype != np.uint32 and given.size:
         wrong = np.flatnonzero((given < 0) | (given > 0xFFFFFFFF))
         if wrong.size:
