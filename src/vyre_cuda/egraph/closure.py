@@ -51,7 +51,7 @@ def close(table: Table, device: vc.Device, max_rounds: int | None = None) -> Clo
     with _lock:
         if table.residents is None:
             table.residents = weakref.WeakKeyDictionary()
-        resident = table.residents.get(device)
+        resident: _Resident | None = table.residents.get(device)
         if resident is None:
             resident = table.residents[device] = _Resident(table, device)
     return resident.close(limit)
@@ -84,9 +84,7 @@ class _Resident:
                 slots.fill(kernels.FREE)
                 kernels.meet.on(device).launch(*columns, current, live, slots, parent, state)
                 if long.size:
-                    kernels.meet_long.on(device).launch(
-                        self._long, *columns, current, live, slots, parent, state
-                    )
+                    kernels.meet_long.on(device).launch(self._long, *columns, current, live, slots, parent, state)
                 kernels.flatten.on(device).launch(parent, vc.symbol("limit"), state)
         self._name = kernels.name.on(device)
 
@@ -102,4 +100,3 @@ class _Resident:
                 self._start.replay()
             self._name.launch(self._ids, self._parent, self._row_class, self._state, classes, report)
         return Closure(table, classes, report)
-

@@ -127,11 +127,11 @@ def meet(
         if found == FREE:
             break
         j = vc.u32(found)
-        if found >> 32 == entry >> 32 and ops[j] == ops[i] and lengths[j] == length:
-            if equal(children, offset, offsets[j], length):
-                live[i] = 0
-                merge(parent, row_class[i], row_class[j], state)
-                break
+        same = found >> 32 == entry >> 32 and ops[j] == ops[i] and lengths[j] == length
+        if same and equal(children, offset, offsets[j], length):
+            live[i] = 0
+            merge(parent, row_class[i], row_class[j], state)
+            break
         slot = after(slots, slot)
 
 

@@ -15,9 +15,9 @@ MOST_CHILDREN, MOST_ROWS = 2**31 - 1, 2**30 - 1
 
 
 class Table:
-    """Rows of terms: row i has the operation `ops[i]` and the children `children[offsets[i] : offsets[i] + lengths[i]]`.
+    """Rows of terms: row i has the operation `ops[i]` and `lengths[i]` children, from `children[offsets[i]]` on.
 
-    Children are classes. Rows may share children, refer to later rows and to themselves.
+    Children are classes. Rows may share children, and refer to later rows and to themselves.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Table:
 
 def _column(name: str, values: npt.ArrayLike, rows: int | None = None) -> Column:
     """A copy of a column that nobody can write."""
-    given = np.asarray(values)
+    given: npt.NDArray[Any] = np.asarray(values)
     if given.dtype.kind not in "iu" and given.size:
         raise TypeError(f"{name} must be integers, not {given.dtype}")
     if given.ndim != 1:
@@ -142,7 +142,7 @@ def _column(name: str, values: npt.ArrayLike, rows: int | None = None) -> Column
         wrong = np.flatnonzero((given < 0) | (given > 0xFFFFFFFF))
         if wrong.size:
             raise ValueError(f"{name}[{wrong[0]}] is {given[wrong[0]]}, which is no u32")
-    column = given.astype(np.uint32)
+    column: Column = given.astype(np.uint32)
     column.flags.writeable = False
     return column
 
