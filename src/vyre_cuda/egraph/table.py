@@ -33,7 +33,7 @@ class Table:
     Raises
     ------
     ValueError
-        If a column has another length or values that are no u32, if children lie beyond their column, or if a child
+        If a column has another length or values that are not u32, if children lie beyond their column, or if a child
         is the class of no row. The message names the row.
     TypeError
         If a column is not made of integers.
@@ -141,7 +141,7 @@ def _column(name: str, values: npt.ArrayLike, rows: int | None = None) -> Column
     if given.dtype != np.uint32 and given.size:
         wrong = np.flatnonzero((given < 0) | (given > 0xFFFFFFFF))
         if wrong.size:
-            raise ValueError(f"{name}[{wrong[0]}] is {given[wrong[0]]}, which is no u32")
+            raise ValueError(f"{name}[{wrong[0]}] is {given[wrong[0]]}, which is not a u32")
     column: Column = given.astype(np.uint32)
     column.flags.writeable = False
     return column

@@ -122,8 +122,8 @@ REFUSED = {
     "a child below all classes": (([0], [0], [1], [4], [5]), "row 0: child 0 is 4, which is the class of no row"),
     "a column of another length": (([0, 1], [0], [0, 0], []), "offsets has 1 values, but there are 2 rows"),
     "classes of another length": (([0, 1], [0, 0], [0, 0], [], [1]), "classes has 1 values, but there are 2 rows"),
-    "a negative number": (([0, -1], [0, 0], [0, 0], []), "ops[1] is -1, which is no u32"),
-    "a large number": (([0], [0], [0], [], [2**32]), "classes[0] is 4294967296, which is no u32"),
+    "a negative number": (([0, -1], [0, 0], [0, 0], []), "ops[1] is -1, which is not a u32"),
+    "a large number": (([0], [0], [0], [], [2**32]), "classes[0] is 4294967296, which is not a u32"),
     "two axes": (([[0]], [0], [0], []), "ops must have one axis, not 2"),
 }
 
