@@ -36,4 +36,5 @@ def signatures(table: Table) -> Column:
 def _mix(h: Column, value: Column) -> Column:
     mixed = h ^ (value + np.uint32(_GOLDEN) + (h << np.uint32(6)) + (h >> np.uint32(2)))
     rotated: Column = (mixed << np.uint32(13)) | (mixed >> np.uint32(19))
-    return rotated * np.uint32(_FACTOR)
+    rotated *= np.uint32(_FACTOR)
+    return rotated

@@ -165,7 +165,7 @@ def _child_index(table: Table) -> Column:
         return np.empty(0, np.uint32)
     if ids is table.classes:  # row i is class i
         bad = children >= ids.size
-        index = children.copy()
+        index: Column = children.copy()
     else:
         index = np.searchsorted(ids, children).astype(np.uint32)
         bad = index == ids.size
