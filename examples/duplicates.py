@@ -103,8 +103,10 @@ def expressions(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files given, and those in the folders given, but for packages that are installed in them."""
     for path in paths:
-        yield from sorted(path.rglob("*.py")) if path.is_dir() else (path,)
+        inside = path.rglob("*.py") if path.is_dir() else (path,)
+        yield from sorted(each for each in inside if "site-packages" not in each.relative_to(path).parts)
 
 
 def rows_of(paths: Iterable[Path], most: int) -> tuple[Rows, int]:
