@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import sys
 import sysconfig
 import tokenize
@@ -30,6 +31,7 @@ from vyre_cuda import egraph
 T = TypeVar("T")
 ROOT = -1  # the parent of a whole expression
 WIDTH = 64  # of the text of an expression
+SPAN = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
 
 class Rows:
@@ -41,7 +43,7 @@ class Rows:
         self.parents = array("i")
         self.files: list[Path] = []
         self.file = array("i")
-        self.spans = array("i")  # of each row: first line and column, last line and column; 0 where a node has none
+        self.spans = array("i")  # of each row those of SPAN, 0 where a node has none
 
     def __len__(self) -> int:
         return len(self.ops)
@@ -60,9 +62,7 @@ class Rows:
             self.children.extend(range(start, start + len(held)))
             self.parents.extend([row] * len(held))
             self.file.append(len(self.files) - 1)
-            self.spans.extend(
-                getattr(node, name, 0) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")
-            )
+            self.spans.extend(getattr(node, name, None) or 0 for name in SPAN)
             nodes += held
 
     def table(self) -> egraph.Table:
@@ -105,8 +105,11 @@ def expressions(tree: ast.AST) -> Iterator[ast.expr]:
 def files(paths: Iterable[Path]) -> Iterator[Path]:
     """The files given, and those in the folders given, but for packages that are installed in them."""
     for path in paths:
-        inside = path.rglob("*.py") if path.is_dir() else (path,)
-        yield from sorted(each for each in inside if "site-packages" not in each.relative_to(path).parts)
+        if not path.is_dir():
+            yield path
+        for folder, inner, names in os.walk(path):
+            inner[:] = sorted(set(inner) - {"site-packages"})
+            yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
 
 
 def rows_of(paths: Iterable[Path], most: int) -> tuple[Rows, int]:
