@@ -19,9 +19,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from time import perf_counter
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -297,13 +296,16 @@ class Batch:
             k = int(np.flatnonzero(places)[0])
             raise ValueError(f"program {k}: the reader does not know what is at its byte {places[k] - self.starts[k]}")
 
-    def live(self) -> tuple[list[npt.NDArray[np.bool_]], int]:
-        """Of each program, whether each of its statements is live, in the order of their bytes; and the rounds."""
+    def spread(self) -> int:
+        """Find what is live; returns the number of rounds."""
         self.graph.replay()
+        return int(self.state.numpy()[2])
+
+    def live(self) -> list[npt.NDArray[np.bool_]]:
+        """Of each program, whether each of its statements is live, in the order of their bytes."""
         parent, live = (self.columns[each].numpy() for each in (PARENT, LIVE))
         places = np.flatnonzero(parent)
-        found = np.split(live[places] != 0, np.searchsorted(places, self.starts)[1:-1])
-        return found, int(self.state.numpy()[2])
+        return np.split(live[places] != 0, np.searchsorted(places, self.starts)[1:-1])
 
     def table(self) -> tuple[egraph.Table, Column]:
         """The rows of all expressions, and the row with the value of each, in the order of their bytes."""
@@ -321,10 +323,28 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     return result, (perf_counter() - start) * 1e3
 
 
-def closed(table: egraph.Table, device: vc.Device) -> egraph.Closure[vc.DeviceArray]:
-    closure = egraph.close(table, device)
-    assert closure.converged  # which waits
-    return closure
+class Answers(NamedTuple):
+    """What the device found, and the milliseconds of the steps."""
+
+    live: list[npt.NDArray[np.bool_]]
+    liveness_rounds: int
+    values: Column  # of each expression
+    closure_rounds: int
+    times: tuple[float, ...]
+
+
+def answers(device: vc.Device, batch: Batch) -> Answers:
+    def classes(table: egraph.Table, row: Column) -> tuple[Column, int]:
+        closure = egraph.close(table, device)
+        return closure.classes.numpy()[row], closure.rounds
+
+    _, reading = timed(batch.read)
+    liveness_rounds, spreading = timed(batch.spread)
+    live, copying = timed(batch.live)
+    given, building = timed(batch.table)
+    (values, closure_rounds), closing = timed(lambda: classes(*given))
+    times = (reading, spreading, copying, building, closing)
+    return Answers(live, liveness_rounds, values, closure_rounds, times)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -340,43 +360,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     with vc.Device(options.device) as device:
         batch = Batch(device, texts)
         print(f"{len(texts):,} programs, {batch.text.size - DIGITS:,} bytes, on {device.properties.name}")
-        for _ in range(2):  # the first time compiles
-            _, reading = timed(batch.read)
-            (live, rounds), spreading = timed(batch.live)
-            (table, row), building = timed(batch.table)
-            closure, closing = timed(partial(closed, table, device))
-        classes = closure.classes.numpy()
+        first = answers(device, batch).times  # with the time to compile
+        found = answers(device, batch)
 
     programs, decoding = timed(lambda: [vc.Program.from_bytes(text) for text in texts])
     smaller, sweeping = timed(lambda: [remove_dead_code(program) for program in programs])
     numbering, counting = timed(lambda: Numbering(programs))
-    values = np.array(numbering.found, np.uint32)
-    statements, alive = sum(each.size for each in live), int(sum(each.sum() for each in live))
-    print(f"{alive:,} of {statements:,} statements are live, after {rounds} rounds")
-    print(f"{len(numbering.known):,} values of {values.size:,} expressions, after {closure.rounds} rounds")
-    print("milliseconds           device      Python")
-    print(f"reading the bytes {reading:11.2f}{decoding:12.1f}   with the copy to the device; Program.from_bytes")
-    print(f"what is live      {spreading:11.2f}{sweeping:12.1f}   with the copy to the host; passes.dce")
-    print(f"table of values   {building:11.2f}{'':12}   columns to the host, rows without gaps")
-    print(f"value numbers     {closing:11.2f}{counting:12.1f}   with the copy to the device; a dictionary")
+    statements, live = (sum(map(count, found.live)) for count in (len, np.count_nonzero))
+    print(f"{live:,} of {statements:,} statements are live, after {found.liveness_rounds} rounds")
+    print(f"{len(numbering.known):,} values of {found.values.size:,} expressions, after {found.closure_rounds} rounds")
+    print("milliseconds              at first       again      Python")
+    steps = (
+        ("reading the bytes", decoding, "with the copy to the device; Program.from_bytes"),
+        ("what is live", sweeping, "passes.dce"),
+        ("answers to the host", None, "a list for each program"),
+        ("table of values", None, "columns to the host, rows without gaps"),
+        ("value numbers", counting, "with the copies to the device and back; a dictionary"),
+    )
+    for (step, python, note), before, again in zip(steps, first, found.times, strict=True):
+        print(f"{step:20}{before:14.2f}{again:12.2f}{'' if python is None else f'{python:.1f}':>12}  {note}")
 
-    made = [without_dead(program, each) for program, each in zip(programs, live, strict=True)]
-    wrong = [
-        f"{kind} of program {k}"
-        for k in range(len(programs))
-        for kind, same in (
-            ("bytes", made[k].to_bytes() == smaller[k].to_bytes()),
-            ("results", k >= options.evaluated or evaluated(made[k]) == evaluated(programs[k])),
-        )
-        if not same
-    ]
-    if not is_same_partition(classes[row], values):
+    made = [without_dead(program, each) for program, each in zip(programs, found.live, strict=True)]
+    wrong = [f"bytes of program {k}" for k, each in enumerate(made) if each.to_bytes() != smaller[k].to_bytes()]
+    few = range(min(len(programs), options.evaluated))
+    wrong += [f"results of program {k}" for k in few if evaluated(made[k]) != evaluated(programs[k])]
+    if not is_same_partition(found.values, np.array(numbering.found, np.uint32)):
         wrong.append("value numbers")
     if wrong:
         print(f"differs from Python: {', '.join(wrong[:5])}, {len(wrong)} in all", file=sys.stderr)
         return 1
     print("the bytes are those of passes.dce, the value numbers those of a dictionary,")
-    print(f"and the results of {min(len(programs), options.evaluated)} programs the same as before")
+    print(f"and the results of {len(few)} programs the same as before")
     return 0
 
 
