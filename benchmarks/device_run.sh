@@ -28,6 +28,7 @@
 #   throughput   benchmarks/bench_math.py, which needs CuPy
 #   memory       benchmarks/bench_memory.py: large arrays beside CUDA C++, CuPy and PyTorch
 #   graphs       benchmarks/bench_graphs.py: graphs whose steps become one kernel, and as recorded
+#   egraph       benchmarks/bench_egraph.py: closures of tables beside a hash-cons in C, and egglog where it is
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
 # table at the end says so, and the exit status is then 1. Everything goes under $OUT: results/, what parts record, and
 # the logs, which are packed last, as few files come back from some machines.
@@ -53,7 +54,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | many | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | graphs) parts+=("$1") ;;
+    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | many | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | graphs | egraph) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -169,6 +170,11 @@ part_curves() {
 
 part_many() {
   timeout 280 "$python" benchmarks/bench_many.py --device "$device" --commit "$commit" --output "$OUT/results" \
+    ${quick[@]+"${quick[@]}"}
+}
+
+part_egraph() {
+  timeout 280 "$python" benchmarks/bench_egraph.py --device "$device" --commit "$commit" --output "$OUT/results" \
     ${quick[@]+"${quick[@]}"}
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from operator import attrgetter
 from typing import Any
 
 from docutils import nodes
@@ -39,7 +40,7 @@ class Api(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         lines = ["```{eval-rst}"]
         for name in " ".join(self.content).split():
-            kind = "autoclass" if inspect.isclass(getattr(vc, name)) else "autofunction"
+            kind = "autoclass" if inspect.isclass(attrgetter(name)(vc)) else "autofunction"
             lines.append(f".. {kind}:: vyre_cuda.{name}")
         return self.parse_text_to_nodes("\n".join([*lines, "```"]))
 

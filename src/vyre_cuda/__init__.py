@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from vyre_cuda import egraph as egraph
     from vyre_cuda.bundles.write import bundle as bundle
     from vyre_cuda.codegen.rewrites import Rewrite as Rewrite
     from vyre_cuda.codegen.rewrites import rewrites as rewrites
@@ -298,16 +299,21 @@ _HOMES = {
     "vyre_cuda.runtime.base.symbol": "Symbol symbol",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+# Modules with public names of their own.
+_ROOMS = ("egraph",)
 
-__all__ = ["__version__", *sorted(_HOME_OF)]
+__all__ = ["__version__", *sorted((*_HOME_OF, *_ROOMS))]
 
 
 if not TYPE_CHECKING:  # otherwise every name would be an attribute
 
     def __getattr__(name: str) -> Any:
-        if name not in _HOME_OF:
+        if name in _HOME_OF:
+            value = getattr(import_module(_HOME_OF[name]), name)
+        elif name in _ROOMS:
+            value = import_module(f"{__name__}.{name}")
+        else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_HOME_OF[name]), name)
         globals()[name] = value
         return value
 

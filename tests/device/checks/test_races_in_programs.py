@@ -14,6 +14,7 @@ import vyre_cuda as vc
 from vyre_cuda.ir.core.ops import ATOMICS, WARP_OPS
 from vyre_cuda.testing.strategies import programs_using_atomic, programs_using_warp, programs_with_inputs
 
+from ..documents.test_analyses import selfhost
 from ..documents.test_examples import histogram, mandelbrot, parsed, reduction, saxpy
 from ..documents.test_gallery import fir, groupby, image, mlp, nbody, softmax, transpose
 from .test_races import BLOCK, X
@@ -57,6 +58,9 @@ def test_no_kernel_of_the_gallery_races(checked: vc.Device) -> None:
     rows = np.random.default_rng(0).standard_normal((3, 300), dtype=np.float32)
     np.testing.assert_array_equal(transpose.transpose.on(checked)(rows), rows.T)
     np.testing.assert_allclose(softmax.softmax(checked, rows), softmax.numpy_softmax(rows), rtol=softmax.bound(rows))
+    batch = selfhost.Batch(checked, [selfhost.random_program(seed).to_bytes() for seed in range(20)])
+    batch.read()
+    assert batch.spread() > 1
 
 
 def tiled_matmul(side: int, tile: int, *, second_barrier: bool = True) -> vc.Program:
