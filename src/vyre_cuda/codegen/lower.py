@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
 from vyre_cuda.codegen.core.target import Target
-from vyre_cuda.codegen.emit.rows import REPORT_AT, Rows, rows_entry
 from vyre_cuda.codegen.emit.text import entry_name, kernel_text, lay_out_parameters, used_parameters
 from vyre_cuda.codegen.forms.precision import PRECISIONS
 from vyre_cuda.codegen.lowering.access import access_facts
@@ -26,10 +25,11 @@ from vyre_cuda.later import later
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.emit import coalesce, verify
+    from vyre_cuda.codegen.emit import rows as many_rows
     from vyre_cuda.codegen.vectors import forms
 else:
     coalesce, verify = later("vyre_cuda.codegen.emit.coalesce"), later("vyre_cuda.codegen.emit.verify")
-    forms = later("vyre_cuda.codegen.vectors.forms")
+    many_rows, forms = later("vyre_cuda.codegen.emit.rows"), later("vyre_cuda.codegen.vectors.forms")
 
 BOUNDS = ("check", "off", "trap")
 _ONE_ROUNDING = 0.5  # ULP
@@ -103,8 +103,11 @@ def lower(
         parameters, parameter_bytes = parameters_of(many, used, "rows")
     declared = target.for_parameters(parameter_bytes)
     sites = lowering.sites.all()
-    rows = Rows(parameter_bytes, reports=lowering.sites.reports) if many is not None else None
-    hidden_at: dict[str, int] = {p.kind: p.offset for p in parameters} if rows is None else {"report": REPORT_AT}
+    rows, entry = None, entry_name(program)
+    hidden_at: dict[str, int] = {p.kind: p.offset for p in parameters}
+    if many is not None:
+        rows = many_rows.Rows(parameter_bytes, reports=lowering.sites.reports)
+        entry, hidden_at = many_rows.rows_entry(entry), {"report": many_rows.REPORT_AT}
     pragmas = [_pragma(_PRAGMAS[site.kind], n, hidden_at) for n, site in enumerate(sites) if site.kind in _PRAGMAS]
     text = kernel_text(
         program,
@@ -118,10 +121,11 @@ def lower(
         pragmas=pragmas,
         fixed_block=fixed_block,
         rows=rows,
+        entry=entry,
     )
     return Lowered(
         ptx=text,
-        entry=entry_name(program) if rows is None else rows_entry(entry_name(program)),
+        entry=entry,
         parameters=parameters,
         parameter_bytes=parameter_bytes,
         shared_bytes=memory.shared_bytes,

@@ -249,7 +249,7 @@ def finish(process: subprocess.Popen[str]) -> list[int]:
 
 @pytest.mark.slow
 def test_processes_at_once_and_one_after_them_share_what_they_compile(device_name, cache_root):
-    count = 12
+    count = 6
     together = [finish(process) for process in [run(device_name, count) for _ in range(3)]]
     afterwards = finish(run(device_name, count))
 

@@ -111,7 +111,7 @@ def test_warm_call_allocates_no_python_object_but_its_result(way: str, counts: d
 @pytest.mark.parametrize("way", warm.STEPS)
 def test_warm_calls_keep_no_memory(way: str, ways: dict[str, warm.Way]) -> None:
     """Less than a byte a call stays, by tracemalloc; free lists are full before."""
-    calls = 2000
+    calls = 1000
     tracemalloc.start()
     try:
         warm.repeat(ways[way], calls)

@@ -57,12 +57,11 @@ def test_driver_calls_do_not_depend_on_the_number_of_rows() -> None:
         calls = []
         for count in (10, 400):
             rows = [(*(device.zeros(count, vc.f32) for _ in range(3)), 2.0) for _ in range(count)]
-            for _ in range(3):
-                kernel.launch_many(rows)
+            kernel.launch_many(rows)
             before = emulator.count("calls")
-            for _ in range(10):
+            for _ in range(4):
                 kernel.launch_many(rows)
             calls.append(emulator.count("calls") - before)
 
     assert calls[0] == calls[1]
-    assert calls[0] <= 10 * 15
+    assert calls[0] <= 4 * 15

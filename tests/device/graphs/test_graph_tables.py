@@ -303,7 +303,10 @@ def test_temporary_arrays_of_rows(device: vc.Device) -> None:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize(("result", "lasting"), [(2, False), (2, True), (999, False)])
+@pytest.mark.parametrize(
+    ("result", "lasting"),
+    [pytest.param(2, False, marks=pytest.mark.long), (2, True), pytest.param(999, False, marks=pytest.mark.long)],
+)
 def test_any_call_that_fails_leaves_the_recorded_graph(
     emulator: Emulator, leak_check: object, monkeypatch: pytest.MonkeyPatch, result: int, lasting: bool
 ) -> None:

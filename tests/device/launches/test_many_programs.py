@@ -3,7 +3,6 @@ interpreter."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
+from examples import examples
 from vyre_cuda.ir.call.call import argument_parameters
 from vyre_cuda.ir.core.ops import ATOMICS, WARP_OPS
 from vyre_cuda.runtime.kernel import rows_entry
@@ -22,7 +22,7 @@ from vyre_cuda.testing.strategies import programs_using_atomic, programs_using_w
 from ..checks.test_races import checked as checked
 
 RANDOM = settings(
-    max_examples=int(os.environ.get("VYRE_CUDA_TEST_EXAMPLES", "100")),
+    max_examples=examples(),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

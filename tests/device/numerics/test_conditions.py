@@ -5,20 +5,19 @@ Lowering narrows intervals and orders values under each condition, folds compari
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
+from examples import examples
 from vyre_cuda.ir.core.types import BY_NAME, INTEGERS, Type
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.edges import EDGES, arrays
 from vyre_cuda.testing.expressions import constant
 
-EXAMPLES = int(os.environ.get("VYRE_CUDA_TEST_EXAMPLES", "150"))
+EXAMPLES = examples(2)
 THREADS = 64
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 BINARY = ("add", "subtract", "multiply", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor")

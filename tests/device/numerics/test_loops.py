@@ -6,7 +6,6 @@ Bounds and steps are literals, scalars or differ by thread; bodies break and con
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +16,11 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
+from examples import examples
 from vyre_cuda.ir.core.types import INTEGERS, Type
 from vyre_cuda.testing.compare import assert_same
 
-EXAMPLES = int(os.environ.get("VYRE_CUDA_TEST_EXAMPLES", "150"))
+EXAMPLES = examples(2)
 THREADS = 3
 MOST_TRIPS = 12
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {

@@ -7,7 +7,6 @@ arguments: a file that is renamed after the defect and kept. Each kept file is r
 from __future__ import annotations
 
 import ctypes
-import os
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
+from examples import examples
 from vyre_cuda.ir.core.ops import ATOMICS, OPS, WARP_OPS, AtomicOp, WarpOp
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.regression import load, save
@@ -27,7 +27,7 @@ from vyre_cuda.testing.strategies import (
 )
 
 REGRESSIONS = Path(__file__).parents[1] / "regressions"
-EXAMPLES = int(os.environ.get("VYRE_CUDA_TEST_EXAMPLES", "150"))
+EXAMPLES = examples(2)
 COMMON = settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -6,7 +6,6 @@ conditions and loop bounds, and with assertions that fail in some threads.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
+from examples import examples
 from vyre_cuda.errors import KernelAssertionError
 from vyre_cuda.ir.check import validate
 from vyre_cuda.ir.core.nodes import (
@@ -41,7 +41,7 @@ from vyre_cuda.testing.strategies import programs, programs_with_inputs
 
 NAMES = [name for name, _ in sequence()]
 BOUNDS = st.sampled_from(("check", "trap", "off"))
-EXAMPLES = int(os.environ.get("VYRE_CUDA_TEST_EXAMPLES", "25"))
+EXAMPLES = examples()
 COMMON = settings(
     max_examples=EXAMPLES,
     deadline=None,

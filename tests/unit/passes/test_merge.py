@@ -144,9 +144,11 @@ def meets(a: Span, b: Span) -> bool:
 # ---- random recordings -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_random_recordings_give_the_bytes_of_the_steps(seed: int, request: pytest.FixtureRequest) -> None:
-    count = 5000 if request.config.getoption("--long") else 500
+LONG = [pytest.mark.long, pytest.mark.timeout(1200)]
+
+
+@pytest.mark.parametrize(("seed", "count"), [(0, 300), *[pytest.param(k, 5000, marks=LONG) for k in range(4)]])
+def test_random_recordings_give_the_bytes_of_the_steps(seed: int, count: int) -> None:
     counts = compare(lambda p, **given: vc.evaluate(p, **given), seed, count)
     print(dict(counts))
 
@@ -156,9 +158,9 @@ def test_random_recordings_give_the_bytes_of_the_steps(seed: int, request: pytes
     assert counts["CLEAR"] + counts["UNKNOWN"]
 
 
+@pytest.mark.parametrize("count", [60, pytest.param(5000, marks=LONG)])
 @pytest.mark.parametrize("precision", ["ieee", "ftz"])
-def test_random_recordings_on_the_device(device: vc.Device, precision: str, request: pytest.FixtureRequest) -> None:
-    count = 5000 if request.config.getoption("--long") else 120
+def test_random_recordings_on_the_device(device: vc.Device, precision: str, count: int) -> None:
     counts = compare(lambda p, **given: device.compile(p, precision=precision)(**given), 99, count)
 
     assert counts["merged"] > count // 10

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 import vyre_cuda as vc
+from examples import examples
 from vyre_cuda.ir.call.known import Known, known_values, python_values
 from vyre_cuda.ir.check import validate
 from vyre_cuda.ir.core.nodes import Scalar, Size
@@ -21,7 +21,7 @@ from vyre_cuda.passes.specialize import specialized
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.strategies import programs_with_inputs
 
-EXAMPLES = int(os.environ.get("VYRE_CUDA_TEST_EXAMPLES", "25"))
+EXAMPLES = examples()
 
 
 def rows() -> vc.Program:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from vyre_cuda.codegen.core.lowered import KernelParameter
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.jumps import needless_branches, targets
-from vyre_cuda.codegen.emit.rows import Rows, rows_entry
 from vyre_cuda.codegen.forms.isel import BITS, FLOATS, REGISTER_CLASS, TYPED_BY_FIRST, Template, select
 from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form, VectorForm
 from vyre_cuda.codegen.lowering.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, Memory, Place, symbol_name
@@ -23,6 +22,7 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.codegen.emit.rows import Rows
     from vyre_cuda.codegen.lowering import atomics, prints
 else:
     atomics, prints = later("vyre_cuda.codegen.lowering.atomics"), later("vyre_cuda.codegen.lowering.prints")
@@ -111,8 +111,8 @@ def kernel_text(
     rows: Rows | None = None,
     entry: str = "",
 ) -> str:
-    """The module with its one kernel; `printed` is from Lowering.printed. With `rows`, a launch is many. `entry` is its
-    name, by default that of the program's kernel."""
+    """The module with its one kernel, `entry`, by default named for the program; `printed` is from Lowering.printed.
+    With `rows`, a launch is many."""
     lines = [
         f".version {target.version[0]}.{target.version[1]}",
         f".target {target}",
@@ -128,8 +128,7 @@ def kernel_text(
         lines += [*(_table(table, memory.places[table.name]) for table in tables), ""]
     if printed[0]:
         lines += [*printed[0], ""]
-    if not entry:
-        entry = entry_name(program) if rows is None else rows_entry(entry_name(program))
+    entry = entry or entry_name(program)
     options: dict[str, Any] = {"variables": printed[1], "debug": debug, "fixed_block": fixed_block, "rows": rows}
     return "\n".join([*lines, *entry_lines(program, target, function, live, memory, parameters, entry, **options), ""])
 
