@@ -70,7 +70,7 @@ def test_several_threads_warm_the_same_programs(opened: Open) -> None:
         thread.join()
 
     assert all(kernels == found[0] for kernels in found)
-    assert device.stats().compiles == 6
+    assert device.stats().compiles == 12  # with the entry for large launches
 
 
 # ---- times ---------------------------------------------------------------------------------------------------------

@@ -601,6 +601,16 @@ def test_a_graph_whose_symbol_makes_a_launch_large(telling: vc.Device) -> None:
     assert (on_device.numpy() == 2).all()
 
 
+def test_a_warmup_leaves_nothing_to_compile(telling: vc.Device) -> None:
+    (k,) = telling.warmup([ones(1)])
+    assert telling.stats().compiles == 2
+
+    on_device = telling.zeros(MANY, vc.i32)
+    k.launch(MANY, on_device)
+    assert (on_device.numpy() == 2).all()
+    assert telling.stats().compiles == 2
+
+
 def test_threads_that_launch_first_share_the_entry(telling: vc.Device) -> None:
     k = telling.compile(ones(1))
     arrays = [telling.zeros(MANY, vc.i32) for _ in range(8)]
