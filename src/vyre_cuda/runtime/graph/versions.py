@@ -65,7 +65,7 @@ class Versions:
             return
         try:
             plan = fusing.plan(self._device, self._steps, given)
-            if plan.fused or plan.tables:
+            if plan.differs:
                 fused = Built(self._device, plan.steps, given, on)
                 if self._plain is not None:
                     fused.native.run_in_turns(self._plain.native)
@@ -157,7 +157,7 @@ class Versions:
         """The steps for a bundle, which has no tables and nothing to fall back to, and the merged kernels in them."""
         steps, merged = self._steps, []
         if self._fused is not None and self.plan is not None and self.plan.fits_bundle():
-            steps, merged = self.plan.steps, [one.kernel for one in self.plan.fused]
+            steps, merged = self.plan.steps, self.plan.made
         given: dict[Any, Any] = {symbol.name: symbol for step in steps for symbol in step.symbols}
         given.update(Arena(self._device, steps).given)
         return [step.copied(given, 0) for step in steps], merged
