@@ -16,7 +16,7 @@ import vyre_cuda as vc
 from vyre_cuda.ir.core.types import TYPES, Type
 from vyre_cuda.testing.compare import assert_same
 
-from .graph_checks import F32, N, first, floats
+from .graph_checks import F32, first, floats
 from .test_fused_graphs import scaled
 from .test_graph_tables import arrays, kinds, sums
 

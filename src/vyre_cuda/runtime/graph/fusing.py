@@ -83,6 +83,11 @@ class Plan:
         return bool(self.fused or self.tables or self.cells)
 
     @property
+    def decisive(self) -> frozenset[str]:
+        """The symbols whose values `holds` looks at."""
+        return frozenset(name for one in self.fused for name in one.decisive)
+
+    @property
     def made(self) -> list[Kernel]:
         """The kernels that no recorded step has."""
         return [one.kernel for one in self.fused] + self.cells.kernels
@@ -96,7 +101,7 @@ class Plan:
         return [step for step in self.steps if isinstance(step, RowsStep)]
 
     def fits_bundle(self) -> bool:
-        return not self.tables and not any(one.decisive for one in self.fused)
+        return not self.tables and not self.decisive
 
     def holds(self, names: Collection[str], given: Mapping[str, Any]) -> bool:
         """Whether the kernels do what the steps would, where these symbols have values other than those so far."""

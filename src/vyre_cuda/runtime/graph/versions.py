@@ -44,6 +44,11 @@ class Versions:
         """Whether it has not been tried yet to merge steps, and is to be."""
         return fuse and self.plan is None and not self.note
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the graph that runs lacks values that were updated."""
+        return bool(self._pending)
+
     def make(self, given: Mapping[str, Any], on: Stream | None, bound: dict[int, Any], *, fuse: bool) -> NativeGraph:
         """The driver's graph for these values."""
         if self.wants(fuse=fuse):
@@ -66,7 +71,7 @@ class Versions:
         try:
             plan = fusing.plan(self._device, self._steps, given)
             if plan.differs:
-                fused = Built(self._device, plan.steps, given, on)
+                fused = Built(self._device, plan.steps, given, on, fixed=plan.decisive)
                 if self._plain is not None:
                     fused.native.run_in_turns(self._plain.native)
                 self._fused = fused
