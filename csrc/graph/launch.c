@@ -314,8 +314,7 @@ vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *change
   VYC_TRY(vyc__enter_warm(graph->child.context, &scope));
   vyc__graph_claim(graph);
   *stale_out = atomic_load(version) != wanted;
-  const vyc_status status =
-      *stale_out ? VYC_OK : launch(graph, &given, stream, 0, NULL, &captured);
+  const vyc_status status = *stale_out ? VYC_OK : launch(graph, &given, stream, 0, NULL, &captured);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   if (VYC_UNLIKELY(captured)) vyc__holds_reap(graph->child.context);

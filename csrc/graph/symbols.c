@@ -41,8 +41,8 @@ static vyc_status check_use(const vyc_graph *graph, const vyc_graph_symbol *symb
                             uint32_t number) {
   const vyc_graph_use *use = &symbol->uses[number];
   const vyc_graph_use *before = number == 0 ? NULL : use - 1;
-  if (before != NULL && (before->step > use->step ||
-                         (before->step == use->step && before->place >= use->place)))
+  if (before != NULL &&
+      (before->step > use->step || (before->step == use->step && before->place >= use->place)))
     return refuse_use(use, "the uses are not in ascending order");
   if (use->step >= graph->step_count) return refuse_use(use, "there is no such step");
   const vyc_step *step = &graph->steps[use->step];
@@ -92,8 +92,7 @@ static vyc_status add_symbol(vyc_graph *graph, const vyc_graph_symbol *symbol) {
     free(made.uses);
     return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   }
-  if (symbol->use_count > 0)
-    memcpy(made.uses, symbol->uses, symbol->use_count * sizeof *made.uses);
+  if (symbol->use_count > 0) memcpy(made.uses, symbol->uses, symbol->use_count * sizeof *made.uses);
   graph->symbols[graph->symbol_count++] = made;
   return VYC_OK;
 }

@@ -7,9 +7,13 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
+cimport numpy as cnp
+
 from vyre_cuda._native.call.table cimport bits_of, row_of
 from vyre_cuda._native.core.c_api cimport vyc_symbol_value
 from vyre_cuda._native.memory.memory cimport Buffer, Span, new_reference
+
+cnp.import_array()
 
 
 cdef class Slot:
