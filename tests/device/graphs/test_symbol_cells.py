@@ -15,6 +15,7 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.ir.core.types import TYPES, Type
 from vyre_cuda.testing.compare import assert_same
+from vyre_cuda.testing.emulator import Emulator
 
 from .graph_checks import F32, first, floats
 from .test_fused_graphs import scaled
@@ -383,3 +384,120 @@ def test_random_recordings_leave_the_same_bytes(device: vc.Device, number: int) 
                 raise AssertionError(f"seed {seed}, turn {turn}: {error}\n{text}") from None
     print(counts)
     assert all(counts[what] > number // 10 for what in ("cells", "by value", "tables", "merged")), counts
+
+
+# ---- failures --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("name", ["cuGraphExecKernelNodeSetParams", "cuGraphLaunch"])
+def test_a_call_that_fails_leaves_the_values_as_they_were(emulator: Emulator, leak_check: object, name: str) -> None:
+    with vc.Device("emulator") as device:
+        graph, last = chain(device, 5, vc.symbol("a", 0.5))
+        graph.replay()
+        emulator.fail(name, result=999)
+        with pytest.raises(vc.DriverError):
+            graph.replay(a=3.0)
+        emulator.reset()
+        for values, a in (({}, 0.5), ({"a": 3.0}, 3.0), ({"a": 2.0}, 2.0), ({}, 0.5)):
+            graph.replay(**values)
+            np.testing.assert_array_equal(last.numpy(), times(5, a))
+
+
+@pytest.mark.emulator
+@pytest.mark.thin(4)
+@pytest.mark.parametrize("lasting", [False, True])
+def test_any_call_that_fails_while_cells_are_made_leaves_the_recorded_graph(
+    emulator: Emulator, leak_check: object, monkeypatch: pytest.MonkeyPatch, lasting: bool
+) -> None:
+    monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", "off")
+    with vc.Device("emulator") as device:
+        graph, _ = chain(device, 3, vc.symbol("a", 0.5))
+        before = {name: emulator.count(name) for name in emulator.functions()}
+        graph.compile()
+        calls = {name: made for name in before if (made := emulator.count(name) - before[name])}
+    del graph, _
+    counts: Counter[str] = Counter()
+    for name, count in calls.items():
+        for nth in range(1, count + 1):
+            with vc.Device("emulator") as device:
+                graph, last = chain(device, 3, vc.symbol("a", 0.5))
+                emulator.fail(name, nth=nth, result=999, repeat=lasting)
+                try:
+                    graph.compile()
+                except (vc.DriverError, vc.ResourceError):
+                    counts["told"] += 1
+                emulator.reset()
+                for values, a in (({}, 0.5), ({"a": 3.0}, 3.0), ({}, 0.5)):
+                    graph.replay(**values)
+                    np.testing.assert_array_equal(last.numpy(), times(3, a))
+                counts["as recorded" if "as recorded" in graph.explain() else "cells"] += 1
+            del graph, last
+    assert counts["told"] > 5 if lasting else counts["as recorded"] > 5, counts
+
+
+# ---- replays that make no objects ------------------------------------------------------------------------------------
+
+
+def test_values_of_every_kind_take_the_way_that_fits_them(device: vc.Device) -> None:
+    """Plain values, others that must be converted, arrays of other sizes and wrong values, in turn, by both ways."""
+    kernel = device.compile(scaled())
+    x, small = floats(device, 3, 64), floats(device, 5, 40)
+    y, z = floats(device, 0, 64), floats(device, 0, 64)
+    with device.record() as graph:
+        kernel.launch(vc.symbol("x", x), y, vc.symbol("a", 2.0), vc.symbol("b"))
+        z.fill(vc.symbol("b"))
+        z[:40].copy_from(vc.symbol("s", small))
+
+    def check(x: float, a: float, b: float, s: float = 5) -> None:
+        np.testing.assert_array_equal(y.numpy(), np.full(64, x * a + b, F32))
+        np.testing.assert_array_equal(z.numpy(), np.repeat(F32([s, b]), [40, 24]))
+
+    with pytest.raises(TypeError, match="replay\\(\\) needs a value for b"):
+        graph.replay(a=1.0)
+    for one in (1.0, F32(1), 1, np.float64(1), True):
+        if isinstance(one, bool):
+            with pytest.raises(TypeError):
+                graph.replay(b=one)
+            continue
+        graph.replay(b=one)
+        check(3, 2, 1)
+    graph.replay(b=0.5, a=4.0, x=x, s=x[:40])
+    check(3, 4, 0.5, 3)
+    graph.replay(b=0.5, s=x[:7])
+    np.testing.assert_array_equal(z.numpy(), np.repeat(F32([3, 0.5]), [7, 57]))
+    with pytest.raises((TypeError, ValueError)):
+        graph.replay(b=0.5, x=small)  # as many elements as the result
+    with pytest.raises(TypeError, match="no symbol c"):
+        graph.replay(b=0.5, c=1.0)
+    with pytest.raises(TypeError):
+        graph.replay(b=0.5, x=device.zeros(64, vc.i32))
+    freed = floats(device, 1, 64)
+    freed.free()
+    with pytest.raises(ValueError, match="freed"):
+        graph.replay(b=0.5, x=freed)
+    with pytest.raises((TypeError, ValueError)):
+        graph.replay(b=0.5, x=y)  # which is written
+    graph.replay(b=0.5)
+    check(3, 2, 0.5)
+    graph.update(b=7.0)
+    graph.replay(a=1.0)
+    check(3, 1, 7)
+
+
+def test_an_update_before_all_values_are_known_is_not_lost(device: vc.Device) -> None:
+    kernel = device.compile(scaled())
+    x, y = floats(device, 3), floats(device, 0)
+    for fuse in (False, True):
+        with device.record(fuse=fuse) as graph:
+            kernel.launch(x, y, vc.symbol("a", 2.0), vc.symbol("b"))
+        graph.replay(b=1.0)
+        graph.update(a=10.0)
+        for b in (1.0, 2.0):
+            graph.replay(b=b)
+            assert first(y) == 30 + b
+        graph.update(b=5.0)
+        graph.replay(a=1.0)
+        assert first(y) == 8
+        graph.replay()
+        assert first(y) == 35
