@@ -310,6 +310,26 @@ def test_a_bundle_has_the_cells(device: vc.Device, tmp_path: Path) -> None:
         np.testing.assert_array_equal(out.numpy(), times(2, a))
 
 
+def test_two_graphs_of_a_bundle_have_cells_of_their_own(device: vc.Device, tmp_path: Path) -> None:
+    kernel = device.compile(turned())
+    graphs, outs = {}, []
+    for count in (1, 3):
+        x, y = device.array(np.arange(64, dtype=F32)), device.zeros(64, vc.f32)
+        with device.record(fuse=True) as graph:
+            for k in range(count):
+                kernel.launch(x, y, vc.symbol(f"a{k}", 1.0))
+                kernel.launch(y, vc.symbol(f"out{k}"), vc.symbol(f"a{k}"))
+        outs.append({f"out{k}": device.zeros(64, vc.f32) for k in range(count)})
+        graph.replay(**outs[-1])
+        graphs[f"of{count}"] = graph
+    vc.bundle((), tmp_path / "a.vyre", graphs=graphs, targets=[str(device.target)], cubins=False)
+    loaded = vc.load_bundle(tmp_path / "a.vyre").on(device)
+    for name, given in zip(graphs, outs, strict=True):
+        loaded.graph(name).replay(**given, **{f"a{k}": k + 2.0 for k in range(len(given))})
+        for k, out in enumerate(given.values()):
+            np.testing.assert_array_equal(out.numpy(), times(2, k + 2.0))
+
+
 # ---- random recordings -----------------------------------------------------------------------------------------------
 
 

@@ -39,7 +39,7 @@ class Cells:
 
     def __init__(self, device: Device, order: Sequence[Step | RepeatStep], groups: Sequence[Group]) -> None:
         self.device = device
-        self.kernels: list[Kernel] = []  # that read cells, of steps that are not merged
+        self.kernels: list[Kernel] = []  # that read cells, of steps that are not merged, and that write them
         self.by_value: set[str] = set()  # symbols that decide something that the host must know
         self._symbols: dict[str, Symbol] = {}
         self.users = {key: count for key, count in self._count(order, groups).items() if count >= _SEVERAL}
@@ -128,8 +128,7 @@ class Cells:
             return step
         program = with_cells(kernel.program, names)
         made = self.device._kernels.kernel(self.device, program, kernel.precision, kernel.bounds, kernel.max_ulp, ())
-        if made not in self.kernels:
-            self.kernels.append(made)
+        self._keep(made)
         types = {p.name: p.type for p in kernel.program.parameters}
         values = {
             p.name: self.operand(value, types[p.name]) if p.name in names else value
@@ -137,6 +136,10 @@ class Cells:
             for value in (step.values[p.name],)
         }
         return LaunchStep(made, values, step.grid)
+
+    def _keep(self, kernel: Kernel) -> None:
+        if kernel not in self.kernels:
+            self.kernels.append(kernel)
 
     # ---- who writes them ---------------------------------------------------------------------------------------------
 
@@ -146,6 +149,7 @@ class Cells:
         for first in range(0, len(keys), _MOST_OF_A_NODE):
             some = keys[first : first + _MOST_OF_A_NODE]
             kernel = self.device.compile(_writing([type_ for _, type_ in some]))
+            self._keep(kernel)
             values: dict[str, Any] = {f"value{k}": self._symbols[name] for k, (name, _) in enumerate(some)}
             values.update((f"cell{k}", self._cells[key]) for k, key in enumerate(some))
             yield LaunchStep(kernel, values, None)

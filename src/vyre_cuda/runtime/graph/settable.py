@@ -7,7 +7,7 @@ axis where they have as many elements as those before. A replay that gives only 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from vyre_cuda._native.graph.graph import Graph as NativeGraph
 from vyre_cuda.descriptors.signature import width_of
@@ -15,7 +15,9 @@ from vyre_cuda.ir.core.types import Type
 from vyre_cuda.passes.cells import of_geometry
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, Step
-from vyre_cuda.runtime.kernel.kernel import Kernel
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.kernel.kernel import Kernel
 
 # The number of a step, and that of the argument or scalar in it.
 Use: TypeAlias = tuple[int, int]
