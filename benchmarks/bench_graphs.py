@@ -5,7 +5,9 @@
 
 `small`: ten element-wise steps, each on the results of the one before, on arrays of 4 KiB. `large`: four element-wise
 steps through temporary arrays, on 2^26 f32. `independent`: 1,024 steps of one kernel on arrays of 4 KiB each, beside
-the kernel on all of the bytes at once; and the same with a kernel whose outputs must be cleared. Both forms replay and
+the kernel on all of the bytes at once; and the same with a kernel whose outputs must be cleared. `symbol`: 1,000
+dependent steps that use one scalar symbol, with a value of its own for each replay, beside replays without one; `apart`
+are steps that cannot become one kernel. Their 99th percentile has a row of its own. In the others both forms replay and
 synchronize in turn; a figure is the median, in microseconds, of the whole. Results are compared with NumPy before. The
 copy of `large` moves the bytes that it must move. Writes one JSON file and prints the table, with what each row is to
 reach. The exit code is 1 where a row misses that.
@@ -34,6 +36,8 @@ SMALL_AIM = 7.0
 STEPS, STEP_SHARE, STEP_MORE = 1024, 1.15, 1.0
 # Of the time of a copy that moves as many bytes, and of the steps as they were recorded.
 COPY_SHARE, GAIN = 0.95, 3.8
+# Steps with one symbol: microseconds more than without a new value, and the 99th percentile of the median.
+SYMBOL_STEPS, SYMBOL_MORE, SYMBOL_TAIL = 1000, 3.0, 1.1
 
 
 @dataclass(frozen=True)
@@ -87,17 +91,22 @@ def chain(
     return graph, out
 
 
-def medians(device: vc.Device, ways: Sequence[Callable[[], None]], rounds: int) -> list[float]:
-    """Microseconds of each way with the wait for it; the ways take turns."""
+def timed(device: vc.Device, ways: Sequence[Callable[[int], None]], rounds: int) -> list[list[float]]:
+    """Microseconds of each way with the wait for it; the ways take turns, and get the number of the turn."""
     times: list[list[float]] = [[] for _ in ways]
     for turn in range(rounds + rounds // 5):
         for way, found in zip(ways, times, strict=True):
             begin = time.perf_counter_ns()
-            way()
+            way(turn)
             device.synchronize()
             if turn >= rounds // 5:
                 found.append((time.perf_counter_ns() - begin) / 1e3)
-    return [statistics.median(found) for found in times]
+    return times
+
+
+def medians(device: vc.Device, ways: Sequence[Callable[[], None]], rounds: int) -> list[float]:
+    """The medians of `timed`."""
+    return [statistics.median(found) for found in timed(device, [lambda _, way=way: way() for way in ways], rounds)]
 
 
 def row(name: str, graph: vc.Graph | None, us: float, aim: float | None, *, judged: bool) -> Row:
@@ -152,6 +161,54 @@ def independent(device: vc.Device, steps: int, rounds: int, *, gaps: bool, judge
     ]
 
 
+def turned() -> vc.Program:
+    """z[i] = x[n - 1 - i] * a: no kernel with the step before it, as its blocks read what others wrote"""
+    b = vc.Builder("turned", block=256)
+    x = b.input("x", vc.f32)
+    z = b.output("z", vc.f32, size=x.size)
+    a = b.scalar("a", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = x[x.size - 1 - i] * a
+    return b.build()
+
+
+def symbol(device: vc.Device, steps: int, rounds: int, *, apart: bool, judged: bool) -> list[Row]:
+    """`apart`: the steps stay nodes of their own."""
+    kernel = device.compile(turned() if apart else step(0))
+    start = np.arange(SMALL, dtype=np.float32)
+    graphs = []
+    for fuse in (False, True):
+        x, z = device.array(start), device.zeros(SMALL, vc.f32)
+        with device.record(fuse=fuse) as graph:
+            for place in range(steps):
+                kernel.launch(*((x, z) if place % 2 == 0 else (z, x)), vc.symbol("a", 1.0))
+        for a in (-1.0, 1.0, -1.0):
+            graph.replay(a=a)
+        wanted = start * np.float32(-1.0) ** (steps % 2)
+        found = (x if steps % 2 == 0 else z).numpy()
+        if found.tobytes() != (wanted[::-1] if apart and steps % 2 else wanted).tobytes():
+            raise ValueError(f"{steps} steps with a symbol, fuse={fuse}, apart={apart}: wrong results")
+        graphs.append(graph)
+    values = [1.0 + k / 1024 for k in range(64)]
+    plain, fused = graphs
+    name = "symbol, apart" if apart else "symbol"
+    # Not in turns: a replay without a value after one with a value changes the node back.
+    (same,) = timed(device, [lambda _: fused.replay()], rounds)
+    (changed,) = timed(device, [lambda turn: fused.replay(a=values[turn % 64])], rounds)
+    (recorded,) = timed(device, [lambda turn: plain.replay(a=values[turn % 64])], max(rounds // 20, 5))
+    median = statistics.median(changed)
+    tails = [sorted(found)[len(found) * 99 // 100] for found in (same, changed)]
+    aim = statistics.median(same) + SYMBOL_MORE
+    return [
+        row(f"{name}, as recorded", plain, statistics.median(recorded), None, judged=judged),
+        row(f"{name}, fused, no new value", fused, statistics.median(same), None, judged=judged),
+        row(f"{name}, fused", fused, median, aim, judged=judged),
+        row(f"{name}, no new value, 99 %", fused, tails[0], None, judged=judged),
+        row(f"{name}, fused, 99 %", fused, tails[1], SYMBOL_TAIL * median, judged=judged),
+    ]
+
+
 def large(device: vc.Device, size: int, rounds: int, *, judged: bool) -> list[Row]:
     (plain, _), (fused, out) = (chain(device, 4, size, fuse=fuse, temporaries=True) for fuse in (False, True))
     b = vc.Builder("copy", block=256)
@@ -183,6 +240,9 @@ def main() -> int:
         rows += large(device, LARGE if judged else 1 << 12, 50 if judged else 5, judged=judged)
         for gaps in (False, True):
             rows += independent(device, STEPS if judged else 20, 500 if judged else 5, gaps=gaps, judged=judged)
+        for apart in (False, True):
+            count = SYMBOL_STEPS if judged else 20
+            rows += symbol(device, count, 2000 if judged else 5, apart=apart, judged=judged)
         content = {"unit": "us", "rows": [asdict(each) for each in rows]}
         print(write(options.output, "graphs", device, emulated, content))
     return int(any(each.verdict == "missed" for each in rows))

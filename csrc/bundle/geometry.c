@@ -252,3 +252,24 @@ vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32_t grid_
   }
   return VYC_OK;
 }
+
+/* ---- what they are made of ----------------------------------------------------------------------
+ */
+
+static bool has_leaf(const vyc_bundle *bundle, vyc_disk_range range, uint32_t slot) {
+  const vyc_disk_step *steps =
+      vyc__bundle_row(bundle, VYC_SECTION_STEPS, range.first, sizeof *steps);
+  for (uint32_t i = 0; i < range.count; i++)
+    if (steps[i].op == VYC_LEAF_SCALAR && steps[i].value == slot) return true;
+  return false;
+}
+
+bool vyc__bundle_decides(const vyc_bundle *bundle, const vyc_disk_kernel *kernel, uint32_t slot) {
+  const vyc_disk_size *sizes =
+      vyc__bundle_row(bundle, VYC_SECTION_SIZES, kernel->sizes.first, sizeof *sizes);
+  for (uint32_t i = 0; i < kernel->sizes.count; i++)
+    if (has_leaf(bundle, sizes[i].steps, slot)) return true;
+  for (uint32_t axis = 0; axis < kernel->axes; axis++)
+    if (has_leaf(bundle, kernel->work[axis], slot)) return true;
+  return false;
+}

@@ -74,6 +74,8 @@ vyc_status vyc__bundle_sizes(const vyc_bundle *bundle, uint64_t *counts_by_param
 vyc_status vyc__bundle_grid(const vyc_bundle *bundle, uint32_t grid[3],
                             const vyc_disk_kernel *kernel, const uint64_t *counts_by_parameter,
                             const uint64_t *scalars);
+/* Whether the work or a size is made of this scalar. */
+bool vyc__bundle_decides(const vyc_bundle *bundle, const vyc_disk_kernel *kernel, uint32_t slot);
 /* Whether the kernel's ids can count the threads of a grid from the caller. */
 vyc_status vyc__bundle_check_grid(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
                                   const uint32_t grid[3]);

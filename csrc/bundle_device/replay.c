@@ -60,8 +60,9 @@ static vyc_status allocate(vyc_replay *replay) {
   replay->arrays = calloc(replay->row->arrays.count + 1, sizeof(vyc_buffer *));
   replay->numbers = calloc(replay->row->steps.count + 1, sizeof *replay->numbers);
   replay->meanings = calloc(replay->row->symbols.count + 1, sizeof *replay->meanings);
+  replay->settable = calloc(replay->row->symbols.count + 1, sizeof *replay->settable);
   if (replay->kernels == NULL || replay->arrays == NULL || replay->numbers == NULL ||
-      replay->meanings == NULL)
+      replay->meanings == NULL || replay->settable == NULL)
     return vyc__fail(VYC_E_MEMORY, "replay", "out of host memory");
   uint32_t number = 0;
   for (uint32_t i = 0; i < replay->row->steps.count; i++) {
@@ -120,6 +121,7 @@ void vyc_replay_release(vyc_replay *replay) {
   for (uint32_t i = 0; replay->arrays != NULL && i < replay->row->arrays.count; i++)
     vyc_buffer_release(replay->arrays[i]);
   free(replay->meanings);
+  free(replay->settable);
   free(replay->kernels);
   free(replay->arrays);
   free(replay->numbers);

@@ -151,7 +151,7 @@ static vyc_status add_step(const vyc_replay *replay, vyc_graph *graph, vyc_bound
   return vyc__fail(VYC_E_INTERNAL, "replay", "step %u became step %u", step, number);
 }
 
-vyc_status vyc__replay_build(const vyc_replay *replay, vyc_graph **graph_out,
+vyc_status vyc__replay_build(vyc_replay *replay, vyc_graph **graph_out,
                              const vyc_meaning *meanings) {
   vyc_argument *arguments = malloc(VYC_MOST_PARAMETERS * (sizeof *arguments + sizeof(uint64_t)));
   if (arguments == NULL) return vyc__fail(VYC_E_MEMORY, "replay", "out of host memory");
@@ -162,6 +162,7 @@ vyc_status vyc__replay_build(const vyc_replay *replay, vyc_graph **graph_out,
   for (uint32_t i = 0; i < replay->row->steps.count && status == VYC_OK; i++)
     status = add_step(replay, graph, &bound, meanings, i);
   if (status == VYC_OK) status = vyc_graph_finish(graph);
+  if (status == VYC_OK) status = vyc__replay_add_symbols(replay, graph);
   free(arguments);
   if (status == VYC_OK)
     *graph_out = graph;

@@ -256,5 +256,7 @@ vyc_status vyc_replay_launch(vyc_replay *replay, const vyc_symbol_value *values,
   vyc_graph *graph = atomic_load(&replay->graph);
   if (count == 0 && graph != NULL && atomic_load(&replay->is_complete))
     return vyc_graph_launch(graph, NULL, 0, stream);
-  return launch(replay, values, count, stream);
+  bool done = false;
+  const vyc_status status = vyc__replay_launch_set(replay, values, count, stream, &done);
+  return done || status != VYC_OK ? status : launch(replay, values, count, stream);
 }

@@ -28,6 +28,7 @@ struct vyc_replay {
   uint32_t *numbers; /* of each step in the graph; an end has none */
   pthread_mutex_t lock;
   vyc_meaning *meanings; /* of each symbol */
+  uint32_t *settable;    /* the number of each symbol in the graph; UINT32_MAX: it has none */
   _Atomic(vyc_graph *) graph;
   _Atomic bool is_complete; /* every symbol has a value of its own */
   vyc_claim claim;          /* for a thread that sets symbols or builds the graph */
@@ -71,7 +72,15 @@ static inline bool vyc__replay_has_all(const vyc_replay *replay, const vyc_meani
 vyc_status vyc__replay_bind(const vyc_replay *replay, vyc_bound *bound, const vyc_meaning *meanings,
                             uint32_t step);
 /* The whole graph. */
-vyc_status vyc__replay_build(const vyc_replay *replay, vyc_graph **graph_out,
+vyc_status vyc__replay_build(vyc_replay *replay, vyc_graph **graph_out,
                              const vyc_meaning *meanings);
+
+/* ---- replay_symbols.c ---- */
+
+/* Give the graph the symbols that it can set. */
+vyc_status vyc__replay_add_symbols(vyc_replay *replay, vyc_graph *graph);
+/* Launch, if the graph can set all of these values; else *done_out is false. */
+vyc_status vyc__replay_launch_set(vyc_replay *replay, const vyc_symbol_value *values,
+                                  uint32_t count, vyc_stream *stream, bool *done_out);
 
 #endif

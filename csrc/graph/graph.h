@@ -152,6 +152,23 @@ typedef struct vyc_moved {
  * instantiating costs more than branches gain. */
 #define VYC_MOST_REORDERS 16u
 
+typedef struct vyc_symbol {
+  char *name; /* or NULL */
+  uint32_t kind;
+  uint32_t element_bytes;
+  uint32_t use_count;
+  vyc_graph_use *uses;
+  uint32_t launch; /* the launch that had a value for it last */
+} vyc_symbol;
+
+/* What a launch brings; one of the two counts is 0. */
+typedef struct vyc_given {
+  const vyc_graph_change *changes;
+  uint32_t change_count;
+  const vyc_symbol_value *values;
+  uint32_t value_count;
+} vyc_given;
+
 struct vyc_graph {
   vyc_child child;
   vyc_claim claim;
@@ -171,6 +188,9 @@ struct vyc_graph {
   vyc_buffer **buffers; /* each buffer of the base values once; room for all arguments */
   uint32_t pinned_count;
   vyc_pinned **pinned; /* that of the base values; room for all steps */
+  uint32_t symbol_count, symbol_room;
+  vyc_symbol *symbols;
+  uint32_t launches_with; /* of launches with values */
   CUgraph graph;
   CUgraphExec exec; /* NULL: not built, or a build failed */
   bool renewed; /* not launched yet, unlike the executable graph before it */
@@ -217,6 +237,8 @@ vyc_status vyc__transfer_check(const vyc_context *context, const vyc_graph_trans
 /* Copy parameters that were checked. */
 void vyc__values_set(const vyc_step *step, vyc_values *values, const vyc_run *run,
                      const vyc_graph_transfer *transfer);
+/* Write the block again, of arguments and scalars that were changed. */
+void vyc__values_refresh(const vyc_step *step, vyc_values *values);
 void vyc__values_hold(const vyc_step *step, const vyc_values *values);
 void vyc__values_drop(const vyc_step *step, const vyc_values *values);
 bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_values *b);
@@ -349,6 +371,24 @@ vyc_status vyc__row_memory_new(vyc_row_memory **rows_out, uint32_t accesses, uin
 /* A copy, with holds on the buffers. */
 vyc_status vyc__row_memory_copy(vyc_row_memory **copy_out, const vyc_row_memory *rows);
 void vyc__row_memory_drop(vyc_row_memory *rows);
+
+/* ---- symbols.c ---- */
+
+/* Make the values the targets of their steps, which get into graph->away. */
+vyc_status vyc__symbols_give(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count);
+/* The targets as changes in the order of steps. The caller frees *changes_out. */
+vyc_status vyc__targets_as_changes(const vyc_graph *graph, vyc_graph_change **changes_out,
+                                   uint32_t *count_out);
+void vyc__symbols_free(vyc_graph *graph);
+
+/* ---- launch.c ---- */
+
+/* The step has a target: the executable graph may not have its base after this. */
+static inline void vyc__list_away(vyc_graph *graph, uint32_t number) {
+  if (graph->steps[number].away) return;
+  graph->steps[number].away = true;
+  graph->away[graph->away_count++] = number;
+}
 
 /* ---- turns.c ---- */
 

@@ -1,6 +1,7 @@
 /* Launching a recorded graph, with or without changes to its steps. A change belongs to the launch
  * that it is for, so the launching thread has claimed the graph; what an earlier launch changed and
  * this one does not is set back first. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph.h"
@@ -40,12 +41,6 @@ static vyc_status check_changes(const vyc_graph *graph, const vyc_graph_change *
   return VYC_OK;
 }
 
-static void list_away(vyc_graph *graph, uint32_t number) {
-  if (graph->steps[number].away) return;
-  graph->steps[number].away = true;
-  graph->away[graph->away_count++] = number;
-}
-
 /* Keep those in the list that differ from their base, or may. */
 static void keep_changed(vyc_graph *graph) {
   uint32_t kept = 0;
@@ -60,14 +55,16 @@ static void keep_changed(vyc_graph *graph) {
 
 /* ---- launch ---------------------------------------------------------------------------------- */
 
-static vyc_status set_targets(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
+static vyc_status set_targets(vyc_graph *graph, const vyc_given *given) {
+  const vyc_graph_change *changes = given->changes;
+  for (uint32_t i = 0; i < given->change_count; i++) {
     vyc_step *step = &graph->steps[changes[i].step];
     VYC_TRY(vyc__step_spare(step, &step->target));
     vyc__values_set(step, step->target, changes[i].run, changes[i].transfer);
-    list_away(graph, changes[i].step);
+    vyc__list_away(graph, changes[i].step);
   }
-  return VYC_OK;
+  if (VYC_LIKELY(given->value_count == 0)) return VYC_OK;
+  return vyc__symbols_give(graph, given->values, given->value_count);
 }
 
 static bool fits(const vyc_graph *graph) {
@@ -97,13 +94,17 @@ static vyc_status reach_targets(vyc_graph *graph) {
   return vyc__graph_build(graph);
 }
 
-static vyc_status use_memory(const vyc_graph *graph, const vyc_graph_change *changes,
-                             uint32_t count, CUstream stream, uint32_t slot) {
+static vyc_status use_memory(const vyc_graph *graph, const vyc_given *given, CUstream stream,
+                             uint32_t slot) {
+  const vyc_graph_change *changes = given->changes;
   for (uint32_t i = 0; i < graph->buffer_count; i++)
     VYC_TRY(vyc__buffer_use(graph->buffers[i], stream, slot));
   for (uint32_t i = 0; i < graph->pinned_count; i++)
     VYC_TRY(vyc__pinned_use(graph->pinned[i], slot));
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < given->value_count; i++)
+    if (given->values[i].buffer != NULL)
+      VYC_TRY(vyc__buffer_use(given->values[i].buffer, stream, slot));
+  for (uint32_t i = 0; i < given->change_count; i++) {
     const vyc_run *run = changes[i].run;
     for (uint32_t j = 0; run != NULL && j < run->argument_count; j++)
       VYC_TRY(vyc__buffer_use(run->arguments[j].buffer, stream, slot));
@@ -116,11 +117,15 @@ static vyc_status use_memory(const vyc_graph *graph, const vyc_graph_change *cha
 }
 
 /* Marks may have been taken during the launch. */
-static vyc_status mark_again(const vyc_graph *graph, const vyc_graph_change *changes,
-                             uint32_t count, CUstream stream, uint32_t slot) {
+static vyc_status mark_again(const vyc_graph *graph, const vyc_given *given, CUstream stream,
+                             uint32_t slot) {
+  const vyc_graph_change *changes = given->changes;
   for (uint32_t i = 0; i < graph->buffer_count; i++)
     VYC_TRY(vyc__buffer_mark_again(graph->buffers[i], stream, slot));
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < given->value_count; i++)
+    if (given->values[i].buffer != NULL)
+      VYC_TRY(vyc__buffer_mark_again(given->values[i].buffer, stream, slot));
+  for (uint32_t i = 0; i < given->change_count; i++) {
     const vyc_graph_transfer *t = changes[i].transfer;
     if (changes[i].run != NULL) VYC_TRY(vyc__run_mark_again(changes[i].run, stream, slot));
     if (t != NULL && t->to != NULL) VYC_TRY(vyc__buffer_mark_again(t->to, stream, slot));
@@ -155,13 +160,17 @@ static vyc_status order_behind_launches(vyc_graph *graph, CUstream stream, uint3
 }
 
 /* Order memory and streams of others after the launch. */
-static vyc_status order_owners(const vyc_graph *graph, const vyc_graph_change *changes,
-                               uint32_t count, vyc_stream *stream, CUstream handle) {
+static vyc_status order_owners(const vyc_graph *graph, const vyc_given *given, vyc_stream *stream,
+                               CUstream handle) {
+  const vyc_graph_change *changes = given->changes;
   VYC_TRY(vyc__stream_order_owner(stream));
   for (uint32_t i = 0; i < graph->buffer_count; i++)
     if (VYC_UNLIKELY(graph->buffers[i]->source != NULL))
       VYC_TRY(vyc__adopted_after(graph->buffers[i], handle));
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < given->value_count; i++)
+    if (given->values[i].buffer != NULL && given->values[i].buffer->source != NULL)
+      VYC_TRY(vyc__adopted_after(given->values[i].buffer, handle));
+  for (uint32_t i = 0; i < given->change_count; i++) {
     const vyc_run *run = changes[i].run;
     for (uint32_t j = 0; run != NULL && j < run->argument_count; j++)
       if (VYC_UNLIKELY(run->arguments[j].buffer->source != NULL))
@@ -178,29 +187,41 @@ typedef struct between {
   vyc_event *start, *stop;
 } between;
 
-static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                         vyc_stream *stream, uint32_t origin, const between *events,
-                         bool *captured_out) {
+static vyc_status capture(vyc_graph *graph, const vyc_given *given, const vyc_launch_stream *on) {
+  vyc_graph_change *changes = NULL;
+  uint32_t count = 0;
+  if (given->value_count == 0)
+    return vyc__graph_capture(graph, given->changes, given->change_count, on);
+  vyc_status status = vyc__symbols_give(graph, given->values, given->value_count);
+  if (status == VYC_OK) status = vyc__targets_as_changes(graph, &changes, &count);
+  if (status == VYC_OK) status = vyc__graph_capture(graph, changes, count, on);
+  free(changes);
+  keep_changed(graph);
+  return status;
+}
+
+static vyc_status launch(vyc_graph *graph, const vyc_given *given, vyc_stream *stream,
+                         uint32_t origin, const between *events, bool *captured_out) {
   vyc_context *context = graph->child.context;
   vyc_launch_stream on;
   const uint32_t taken = vyc__marks_taken(context);
   VYC_CU_RESULT;
-  VYC_TRY(check_changes(graph, changes, count));
+  VYC_TRY(check_changes(graph, given->changes, given->change_count));
   VYC_TRY(vyc__launch_stream_of(context, &on, stream));
   *captured_out = on.captured;
   if (VYC_UNLIKELY(on.captured)) {
-    if (events == NULL) return vyc__graph_capture(graph, changes, count, &on);
+    if (events == NULL) return capture(graph, given, &on);
     return vyc__fail(VYC_E_INVALID, "stream",
                      "the stream is being captured, and a timed launch cannot be captured");
   }
   CUstream handle = on.stream;
   const uint32_t slot = on.slot;
-  vyc_status status = set_targets(graph, changes, count);
+  vyc_status status = set_targets(graph, given);
   if (status == VYC_OK && (graph->away_count > 0 || graph->exec == NULL))
     status = reach_targets(graph);
   keep_changed(graph);
   VYC_TRY(status);
-  VYC_TRY(use_memory(graph, changes, count, handle, slot));
+  VYC_TRY(use_memory(graph, given, handle, slot));
   if (VYC_UNLIKELY(graph->shared)) VYC_TRY(vyc__turn_take(graph));
   VYC_TRY(order_behind_launches(graph, handle, slot));
   VYC_TRY(use_own(graph, handle, slot));
@@ -211,11 +232,11 @@ static vyc_status launch(vyc_graph *graph, const vyc_graph_change *changes, uint
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
   if (VYC_UNLIKELY(graph->shared)) graph->lead->last = graph;
   if (VYC_UNLIKELY(events != NULL)) status = vyc__event_record(events->stop, &on);
-  const vyc_status given = order_owners(graph, changes, count, stream, handle);
-  if (VYC_LIKELY(status == VYC_OK)) status = given;
+  const vyc_status ordered = order_owners(graph, given, stream, handle);
+  if (VYC_LIKELY(status == VYC_OK)) status = ordered;
   /* The launch is enqueued before the marks are checked: see memory/marks.c. */
   if (VYC_LIKELY(vyc__marks_taken(context) == taken)) return status;
-  const vyc_status marked = mark_again(graph, changes, count, handle, slot);
+  const vyc_status marked = mark_again(graph, given, handle, slot);
   return status == VYC_OK ? marked : status;
 }
 
@@ -224,9 +245,25 @@ vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes
   VYC_REQUIRE(graph != NULL);
   vyc_scope scope;
   bool captured = false;
+  const vyc_given given = {changes, count, NULL, 0};
   VYC_TRY(vyc__enter_warm(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = launch(graph, changes, count, stream, origin, NULL, &captured);
+  const vyc_status status = launch(graph, &given, stream, origin, NULL, &captured);
+  vyc__graph_unclaim(graph);
+  vyc__leave(graph->child.context, &scope);
+  if (VYC_UNLIKELY(captured)) vyc__holds_reap(graph->child.context);
+  return status;
+}
+
+vyc_status vyc_graph_launch_with(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count,
+                                 vyc_stream *stream, uint32_t origin) {
+  VYC_REQUIRE(graph != NULL && (values != NULL || count == 0));
+  vyc_scope scope;
+  bool captured = false;
+  const vyc_given given = {NULL, 0, values, count};
+  VYC_TRY(vyc__enter_warm(graph->child.context, &scope));
+  vyc__graph_claim(graph);
+  const vyc_status status = launch(graph, &given, stream, origin, NULL, &captured);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   if (VYC_UNLIKELY(captured)) vyc__holds_reap(graph->child.context);
@@ -250,8 +287,9 @@ vyc_status vyc_graph_launch_between(vyc_graph *graph, vyc_event **start_out, vyc
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = take_events(&events, context);
   if (status == VYC_OK) {
+    const vyc_given given = {changes, count, NULL, 0};
     vyc__graph_claim(graph);
-    status = launch(graph, changes, count, stream, origin, &events, &captured);
+    status = launch(graph, &given, stream, origin, &events, &captured);
     vyc__graph_unclaim(graph);
   }
   vyc__leave(context, &scope);
@@ -272,11 +310,11 @@ vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *change
                                 uint32_t wanted, bool *stale_out) {
   vyc_scope scope;
   bool captured = false;
+  const vyc_given given = {changes, count, NULL, 0};
   VYC_TRY(vyc__enter_warm(graph->child.context, &scope));
   vyc__graph_claim(graph);
   *stale_out = atomic_load(version) != wanted;
-  const vyc_status status =
-      *stale_out ? VYC_OK : launch(graph, changes, count, stream, 0, NULL, &captured);
+  const vyc_status status = *stale_out ? VYC_OK : launch(graph, &given, stream, 0, NULL, &captured);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   if (VYC_UNLIKELY(captured)) vyc__holds_reap(graph->child.context);
@@ -290,37 +328,47 @@ vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, u
 
 /* ---- update ---------------------------------------------------------------------------------- */
 
-static vyc_status update(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count) {
-  VYC_TRY(check_changes(graph, changes, count));
-  vyc_status status = VYC_OK;
-  for (uint32_t i = 0; i < count && status == VYC_OK; i++) {
-    vyc_step *step = &graph->steps[changes[i].step];
-    status = vyc__step_spare(step, &step->target);
-  }
-  for (uint32_t i = 0; i < count; i++) {
-    vyc_step *step = &graph->steps[changes[i].step];
+/* The targets become what all later launches have. */
+static void keep_targets(vyc_graph *graph) {
+  for (uint32_t i = 0; i < graph->away_count; i++) {
+    vyc_step *step = &graph->steps[graph->away[i]];
     vyc_values *fresh = step->target, *old = step->base;
-    step->target = NULL;
-    if (status != VYC_OK) continue;
-    vyc__values_set(step, fresh, changes[i].run, changes[i].transfer);
+    if (fresh == NULL) continue;
     vyc__values_hold(step, fresh);
     step->base = fresh;
     step->moved = vyc__has_moved(step, fresh);
-    list_away(graph, changes[i].step);
     vyc__values_drop(step, old);
   }
+}
+
+static vyc_status update(vyc_graph *graph, const vyc_given *given) {
+  VYC_TRY(check_changes(graph, given->changes, given->change_count));
+  const vyc_status status = set_targets(graph, given);
+  if (status == VYC_OK) keep_targets(graph);
+  keep_changed(graph);
   VYC_TRY(status);
   vyc__graph_list_memory(graph);
   return VYC_OK;
 }
 
-vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count) {
-  VYC_REQUIRE(graph != NULL);
+static vyc_status update_claimed(vyc_graph *graph, const vyc_given *given) {
   vyc_scope scope;
   VYC_TRY(vyc__enter(graph->child.context, &scope));
   vyc__graph_claim(graph);
-  const vyc_status status = update(graph, changes, count);
+  const vyc_status status = update(graph, given);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   return status;
+}
+
+vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count) {
+  VYC_REQUIRE(graph != NULL);
+  const vyc_given given = {changes, count, NULL, 0};
+  return update_claimed(graph, &given);
+}
+
+vyc_status vyc_graph_set(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count) {
+  VYC_REQUIRE(graph != NULL && (values != NULL || count == 0));
+  const vyc_given given = {NULL, 0, values, count};
+  return update_claimed(graph, &given);
 }

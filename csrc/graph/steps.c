@@ -87,9 +87,13 @@ void vyc__step_free(vyc_step *step) {
   vyc__row_memory_drop(step->rows);
 }
 
+void vyc__values_refresh(const vyc_step *step, vyc_values *values) {
+  const vyc_hidden hidden = {step->report, step->barrier != NULL ? step->barrier->address : 0};
+  vyc__block_write_buffers(step->prepared, values->block, &values->run, &hidden);
+}
+
 static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *run) {
   const vyc_prepared *prepared = step->prepared;
-  const vyc_hidden hidden = {step->report, step->barrier != NULL ? step->barrier->address : 0};
   for (uint32_t i = 0; i < prepared->binding_count; i++) values->arguments[i] = run->arguments[i];
   for (uint32_t i = 0; i < prepared->scalar_count; i++) values->scalars[i] = run->scalars[i];
   memcpy(&values->run, run, VYC_RUN_BYTES_FIRST); /* a caller's struct may end here */
@@ -98,7 +102,7 @@ static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *
   values->run.timing_out = NULL;
   values->run.arguments = values->arguments;
   values->run.scalars = values->scalars;
-  vyc__block_write_buffers(prepared, values->block, &values->run, &hidden);
+  vyc__values_refresh(step, values);
 }
 
 static uint64_t address_of(const vyc_buffer *buffer, uint64_t offset, const void *host) {

@@ -13,6 +13,8 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_call_run(vyc_call *call)
     vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                                 vyc_stream *stream)
+    vyc_status vyc_graph_find_symbol(vyc_graph *graph, uint32_t *symbol_out, const char *name)
+    vyc_status vyc_graph_set(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count)
 
     uint64_t vyc_bits_f32(float value)
     uint64_t vyc_bits_f64(double value)
@@ -49,8 +51,6 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_TYPE_BF16
         VYC_TYPE_F32
         VYC_TYPE_F64
-        VYC_SYMBOL_ARRAY
-        VYC_SYMBOL_SCALAR
         VYC_SYMBOL_HAS_DEFAULT
         VYC_SYMBOL_WRITTEN
 
@@ -62,13 +62,6 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site *site_out, uint64_t report)
 
     ctypedef struct vyc_replay
-
-    ctypedef struct vyc_symbol_value:
-        uint32_t symbol
-        uint64_t bits
-        vyc_buffer *buffer
-        uint64_t offset
-        uint64_t count
 
     vyc_status vyc_bundle_graph_find(vyc_bundle *bundle, uint32_t *index_out, const char *name)
     vyc_status vyc_bundle_symbol_find(vyc_bundle *bundle, uint32_t *index_out, uint32_t graph, const char *name)

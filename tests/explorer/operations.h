@@ -28,6 +28,9 @@
   X("graph-launch", graph_launch)                                                                  \
   X("graph-change", graph_change)                                                                  \
   X("graph-update", graph_update)                                                                  \
+  X("graph-symbol", graph_symbol)                                                                  \
+  X("graph-set", graph_set)                                                                        \
+  X("graph-cell", graph_of_a_cell)                                                                 \
   X("graph-info", graph_info)                                                                      \
   X("replay", replay)                                                                              \
   X("replay-scalar", replay_with_scalar)                                                           \

@@ -87,6 +87,28 @@ void operate_graph_update(uint32_t thread) {
   scene_leave(number, vyc_graph_update(s->graph, changes.list, 2));
 }
 
+/* One value for both of the graph's steps. */
+void operate_graph_symbol(uint32_t thread) {
+  vyc_symbol_value value = {0};
+  (void)thread;
+  const uint32_t number = enter_graph("launch of a graph with a symbol", STREAM_TWO);
+  vyc_status status = vyc_graph_find_symbol(the_scene()->graph, &value.symbol, "number");
+  value.bits = number;
+  if (status == VYC_OK)
+    status = vyc_graph_launch_with(the_scene()->graph, &value, 1, the_scene()->two, 0);
+  scene_leave(number, status);
+}
+
+void operate_graph_set(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "set of a graph's symbol", .stream = ORDER_NOWHERE}, BY_ITSELF, 0);
+  const vyc_symbol_value value = {.bits = number};
+  s->steps.writers |= UINT64_C(1) << number;
+  scene_leave(number, vyc_graph_set(s->graph, &value, 1));
+}
+
 void operate_graph_info(uint32_t thread) {
   scene *s = the_scene();
   vyc_graph_info info = {.struct_size = sizeof info};
@@ -139,6 +161,40 @@ void operate_graph_made(uint32_t thread) { make_graph(thread, false, false); }
 void operate_graph_timed(uint32_t thread) { make_graph(thread, true, false); }
 /* In turns with the graph of the scene, which is launched on other streams. */
 void operate_graph_in_turns(uint32_t thread) { make_graph(thread, false, true); }
+
+/* A cell, in memory of the thread's, which the first kernel writes from its scalar, given by the
+ * launch, and two others read; released with its launch in flight. */
+void operate_graph_of_a_cell(uint32_t thread) {
+  scene *s = the_scene();
+  static const vyc_graph_use use = {0, 0};
+  const vyc_graph_symbol symbol = {.struct_size = sizeof symbol,
+                                   .kind = VYC_SYMBOL_SCALAR,
+                                   .element_bytes = 8,
+                                   .use_count = 1,
+                                   .uses = &use};
+  const scene_buffer *own = &s->own[thread];
+  vyc_symbol_value value = {0};
+  vyc_graph *graph = NULL;
+  scene_run writes, reads[2];
+  const uint32_t number =
+      scene_enter((order_operation){.name = "a graph with a cell",
+                                    .stream = STREAM_TWO,
+                                    .reads = scene_set(&s->x) | scene_set(own),
+                                    .writes = scene_set(own) | scene_set(&s->hot)},
+                  BY_ITSELF, 3);
+  value.bits = number;
+  scene_fill_run(&writes, NULL, &s->x, 0, own, SCENE_INPUT);
+  for (int i = 0; i < 2; i++) scene_fill_run(&reads[i], NULL, own, 0, &s->hot, number);
+  vyc_status status = vyc_graph_create(&graph, s->context);
+  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &writes.run);
+  for (int i = 0; i < 2 && status == VYC_OK; i++)
+    status = vyc_graph_add_launch(graph, NULL, s->prepared, &reads[i].run);
+  if (status == VYC_OK) status = vyc_graph_finish(graph);
+  if (status == VYC_OK) status = vyc_graph_add_symbol(graph, &value.symbol, &symbol);
+  if (status == VYC_OK) status = vyc_graph_launch_with(graph, &value, 1, s->two, 0);
+  vyc_graph_release(graph);
+  scene_leave(number, status);
+}
 
 /* Two launches as one step, x to hot and to memory of the thread's, and then x to hot; released
  * with its launch in flight. */

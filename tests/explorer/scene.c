@@ -134,13 +134,22 @@ static void make_call(scene *s) {
 }
 
 static void make_graph(scene *s) {
+  static const vyc_graph_use uses[] = {{0, 0}, {1, 0}};
+  const vyc_graph_symbol symbol = {.struct_size = sizeof symbol,
+                                   .kind = VYC_SYMBOL_SCALAR,
+                                   .name = "number",
+                                   .element_bytes = 8,
+                                   .use_count = 2,
+                                   .uses = uses};
   scene_changes changes;
+  uint32_t number = 0;
   MUST(vyc_buffer_alloc(&s->between, s->context, ORDER_BUFFER_BYTES));
   scene_fill_changes(&changes, 0);
   MUST(vyc_graph_create(&s->graph, s->context));
   for (uint32_t i = 0; i < 2; i++)
     MUST(vyc_graph_add_launch(s->graph, NULL, s->prepared, changes.list[i].run));
   MUST(vyc_graph_finish(s->graph));
+  MUST(vyc_graph_add_symbol(s->graph, &number, &symbol));
   for (int i = 0; i < 2; i++) MUST(vyc_graph_launch(s->graph, NULL, 0, s->one));
 }
 

@@ -3,7 +3,7 @@
 #ifndef VYRE_CUDA_BUNDLE_H
 #define VYRE_CUDA_BUNDLE_H
 
-#include "kernel.h"
+#include "graph.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -238,11 +238,6 @@ VYC_API vyc_status vyc_bundle_graph_get(vyc_bundle *bundle, vyc_bundle_graph *gr
 /* VYC_E_INVALID: no graph of this name; the message lists the existing ones. */
 VYC_API vyc_status vyc_bundle_graph_find(vyc_bundle *bundle, uint32_t *index_out, const char *name);
 
-enum { /* vyc_bundle_symbol.kind */
-       VYC_SYMBOL_ARRAY = 1,
-       VYC_SYMBOL_SCALAR = 2
-};
-
 enum { /* vyc_bundle_symbol.flags */
        VYC_SYMBOL_HAS_DEFAULT = 1u, /* otherwise each launch must provide it, or an earlier set */
        VYC_SYMBOL_WRITTEN = 2u /* an array that a step writes */
@@ -325,17 +320,8 @@ VYC_API vyc_status vyc_replay_load(vyc_replay **replay_out, char *log_out, size_
 /* May be called with launches in flight. */
 VYC_API void vyc_replay_release(vyc_replay *replay);
 
-/* A value for a symbol. This struct cannot grow. */
-typedef struct vyc_symbol_value {
-  uint32_t symbol; /* its number */
-  uint32_t reserved;
-  uint64_t bits; /* of a scalar */
-  vyc_buffer *buffer; /* of an array: */
-  uint64_t offset; /* bytes */
-  uint64_t count; /* elements; sizes and grids of the launches follow */
-} vyc_symbol_value;
-
-/* Set symbols for all later launches: all of them, or none on failure. Buffers are held.
+/* Set symbols for all later launches: all of them, or none on failure. Buffers are held. Arrays may
+ * have other numbers of elements: sizes and grids of the launches follow.
  * VYC_E_INVALID: no such symbol, a symbol twice, or an array that does not fit its kernel. */
 VYC_API vyc_status vyc_replay_set(vyc_replay *replay, const vyc_symbol_value *values,
                                   uint32_t count);

@@ -107,6 +107,54 @@ VYC_API vyc_status vyc_graph_launch_between(vyc_graph *graph, vyc_event **start_
                                             vyc_event **stop_out, const vyc_graph_change *changes,
                                             uint32_t count, vyc_stream *stream, uint32_t origin);
 
+/* ---- symbols: values of several steps that are set together --------------------------------- */
+
+enum { /* vyc_graph_symbol.kind, vyc_bundle_symbol.kind */
+       VYC_SYMBOL_ARRAY = 1,
+       VYC_SYMBOL_SCALAR = 2
+};
+
+/* Where a step uses a symbol. */
+typedef struct vyc_graph_use {
+  uint32_t step;
+  uint32_t place; /* of a launch: the number of the argument or of the scalar; else 0: what a copy
+                     reads, or the value of a fill */
+} vyc_graph_use;
+
+typedef struct vyc_graph_symbol {
+  uint32_t struct_size;
+  uint32_t kind; /* VYC_SYMBOL_... */
+  const char *name; /* or NULL */
+  uint32_t element_bytes; /* of an array; of a scalar that is the value of a fill */
+  uint32_t use_count;
+  const vyc_graph_use *uses; /* in ascending order */
+} vyc_graph_symbol;
+
+/* A value for a symbol. This struct cannot grow. */
+typedef struct vyc_symbol_value {
+  uint32_t symbol; /* its number */
+  uint32_t reserved;
+  uint64_t bits; /* of a scalar */
+  vyc_buffer *buffer; /* of an array: */
+  uint64_t offset; /* bytes */
+  uint64_t count; /* elements */
+} vyc_symbol_value;
+
+/* Add a symbol and return its number, counted from 0. Work and sizes of launches do not follow from
+ * its values: they stay as they are. VYC_E_INVALID: no such step or place, elements of other sizes,
+ * many launches as one, a place twice or of another symbol, or the name is taken. */
+VYC_API vyc_status vyc_graph_add_symbol(vyc_graph *graph, uint32_t *symbol_out,
+                                        const vyc_graph_symbol *symbol);
+/* VYC_E_INVALID: the graph has no symbol of this name. */
+VYC_API vyc_status vyc_graph_find_symbol(vyc_graph *graph, uint32_t *symbol_out, const char *name);
+/* Launch as vyc_graph_launch_at, with values of symbols that hold for this launch, without host
+ * memory but for what the first such launch of a step needs. VYC_E_INVALID: no such symbol, one
+ * twice, or an array that a step does not take, as one with another number of elements. */
+VYC_API vyc_status vyc_graph_launch_with(vyc_graph *graph, const vyc_symbol_value *values,
+                                         uint32_t count, vyc_stream *stream, uint32_t origin);
+/* Set values for all later launches: all of them, or none on failure. Buffers are held. */
+VYC_API vyc_status vyc_graph_set(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count);
+
 typedef struct vyc_graph_info {
   uint32_t struct_size;
   uint32_t step_count;

@@ -199,7 +199,7 @@ def test_adjacent_results_are_cleared_by_a_memset(device: vc.Device) -> None:
 # ---- what does not ---------------------------------------------------------------------------------------------------
 
 
-def test_launches_with_symbols_are_no_rows(device: vc.Device) -> None:
+def test_launches_with_symbols_are_rows_of_their_own(device: vc.Device) -> None:
     kernel = device.compile(scaled())
     xs, zs = arrays(device, [40] * 40), [device.zeros(40, vc.f32) for _ in range(40)]
     with device.record(fuse=True) as graph:
@@ -216,9 +216,9 @@ def test_explain_says_what_tables_do_not_take(device: vc.Device) -> None:
     xs, zs = arrays(device, [32] * 20), [device.zeros(1, vc.f32) for _ in range(20)]
     with device.record(fuse=True) as graph:
         for x, z in zip(xs, zs, strict=True):
-            kernel.launch(x, z, vc.symbol("a", 2.0))
+            kernel.launch(x, vc.symbol("z", z), 2.0) if x is xs[0] else kernel.launch(vc.symbol("x", xs[0]), z, 2.0)
     graph.replay()
-    assert "no row of a table: it has the symbol a" in graph.explain()
+    assert "no row of a table: it has the symbol x, which can be no cell" in graph.explain()
     assert graph.node_count == 20
     b = vc.Builder("checked", block=32)
     x, z = b.input("x", vc.f32), b.output("z", vc.f32)
@@ -376,7 +376,7 @@ def recording(device: vc.Device, kernels: list[vc.Kernel], seed: int, *, fuse: b
                     kernel = rng.choice(used)
                 reads = view(rng.choice((place, place, 3, rng.randrange(places))), source)
                 values = {"x": reads, "z": view(place, target), "a": rng.choice((0.5, 2.0)), "b": 1.0}
-                if rng.random() < 0.02:
+                if rng.random() < 0.1:
                     values["a"] = vc.symbol("a", 3.0)
                 names = [parameter.name for parameter in kernel.program.parameters]
                 kernel.launch(**{name: value for name, value in values.items() if name in names})

@@ -49,6 +49,9 @@ cdef inline int bits_of(uint64_t *bits, object value, const Row *row) except -1:
     return integer_bits(bits, value, row.width)
 
 
+cdef Row row_of(int typenum, int width, uint32_t itemsize)
+
+
 cdef class Table:
     cdef readonly bint simple
     cdef uint32_t parameter_count

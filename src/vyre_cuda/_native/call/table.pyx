@@ -30,6 +30,15 @@ cdef extern from "bundle/expression.h":
     uint64_t combine "vyc__host_combine"(int32_t op, uint64_t a, uint64_t b, bint signed) noexcept nogil
 
 
+cdef Row row_of(int typenum, int width, uint32_t itemsize):
+    """A scalar of this type that is no parameter of a kernel."""
+    cdef Row row = Row(VYC_ROLE_SCALAR, 0, typenum, width, itemsize, 0, 0, -1, 0, 0, NULL)
+    if 0 <= typenum < cnp.NPY_NTYPES_LEGACY:
+        descr = cnp.PyArray_DescrFromType(typenum)
+        row.scalar = <PyObject *>(<PyArray_Descr *>descr).typeobj  # built in, and so never freed
+    return row
+
+
 cdef class Table:
     """The parameters of one kernel in declared order."""
 
@@ -89,9 +98,8 @@ cdef class Table:
         role, slot, typenum, width, itemsize, size, axes, extents = row
         self.rows[i] = Row(role, slot, typenum, width, itemsize, used, used, -1, axes, extents, NULL)
         self.shaped |= axes != 0 or (role != VYC_ROLE_OUT and len(size) != 0)
-        if role == VYC_ROLE_SCALAR and 0 <= typenum < cnp.NPY_NTYPES_LEGACY:
-            descr = cnp.PyArray_DescrFromType(typenum)
-            self.rows[i].scalar = <PyObject *>(<PyArray_Descr *>descr).typeobj  # built in, and so never freed
+        if role == VYC_ROLE_SCALAR:
+            self.rows[i].scalar = row_of(typenum, width, itemsize).scalar
         self.rows[i].end = self.add_steps(size, used)
         self.rows[i].as_of = self.leaf_of(used, self.rows[i].end)
         return self.rows[i].end

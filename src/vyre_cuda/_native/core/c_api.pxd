@@ -367,6 +367,30 @@ cdef extern from "vyre_cuda.h" nogil:
         const vyc_run *run
         const vyc_graph_transfer *transfer
 
+    enum:
+        VYC_SYMBOL_ARRAY
+        VYC_SYMBOL_SCALAR
+
+    ctypedef struct vyc_graph_use:
+        uint32_t step
+        uint32_t place
+
+    ctypedef struct vyc_graph_symbol:
+        uint32_t struct_size
+        uint32_t kind
+        const char *name
+        uint32_t element_bytes
+        uint32_t use_count
+        const vyc_graph_use *uses
+
+    ctypedef struct vyc_symbol_value:
+        uint32_t symbol
+        uint32_t reserved
+        uint64_t bits
+        vyc_buffer *buffer
+        uint64_t offset
+        uint64_t count
+
     ctypedef struct vyc_graph_info:
         uint32_t struct_size
         uint32_t step_count
@@ -405,6 +429,9 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_graph_launch_between(vyc_graph *graph, vyc_event **start_out, vyc_event **stop_out,
                                         const vyc_graph_change *changes, uint32_t count, vyc_stream *stream,
                                         uint32_t origin)
+    vyc_status vyc_graph_add_symbol(vyc_graph *graph, uint32_t *symbol_out, const vyc_graph_symbol *symbol)
+    vyc_status vyc_graph_launch_with(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count,
+                                     vyc_stream *stream, uint32_t origin)
     vyc_status vyc_graph_in_turns(vyc_graph *graph, vyc_graph *of)
     vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out)
     vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out, uint32_t *edge_count_out,

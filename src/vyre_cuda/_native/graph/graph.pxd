@@ -1,4 +1,7 @@
-from vyre_cuda._native.core.c_api cimport vyc_graph, vyc_graph_transfer
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t
+
+from vyre_cuda._native.core.c_api cimport vyc_graph, vyc_graph_transfer, vyc_status, vyc_symbol_value
 from vyre_cuda._native.core.context cimport Context, Stream
 from vyre_cuda._native.trace.origin cimport Seen
 
@@ -14,6 +17,7 @@ cdef class Replayer:
     cdef public Graph _native
     cdef public dict _users
     cdef public dict _values
+    cdef public bint _is_behind  # the next replay with values has more to do than to launch
 
 
 cdef class Graph:
@@ -23,5 +27,10 @@ cdef class Graph:
     cdef object _last
     cdef Seen *_seen  # where the last launch came from
 
+    cdef dict _slots  # of the symbols that the C layer sets, by name
+
     cdef int launch_as_is(self, Stream stream) except -1
+    cdef int launch_with(self, Replayer graph, PyObject *const *args, tuple keys) except -1
+    cdef int give(self, vyc_status *status, vyc_symbol_value *values, uint32_t count, object stream) except -1
+    cdef int keep_array(self, object name, object value) except -1
     cdef int keep_changes(self, list changes) except -1

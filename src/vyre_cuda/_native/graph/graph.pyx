@@ -3,7 +3,9 @@
 from collections import namedtuple
 
 cimport cython
+from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -11,12 +13,12 @@ from libc.string cimport memset
 cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
-    vyc_graph_add_launch, vyc_graph_add_rows, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
+    VYC_E_INVALID, VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
+    VYC_SYMBOL_ARRAY, VYC_SYMBOL_SCALAR, vyc_graph_add_launch, vyc_graph_add_rows, vyc_graph_add_symbol, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
     vyc_graph_finish, vyc_graph_in_turns, vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at,
-    vyc_graph_launch_between, vyc_graph_node, vyc_graph_node_get,
-    vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_update, vyc_status, vyc_stream,
-    vyc_graph_transfer, vyc_prepared,
+    vyc_graph_launch_between, vyc_graph_launch_with, vyc_graph_node, vyc_graph_node_get,
+    vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_symbol, vyc_graph_transfer, vyc_graph_update, vyc_graph_use,
+    vyc_prepared, vyc_status, vyc_stream, vyc_symbol_value,
 )
 from vyre_cuda._native.core.context cimport Context, Event, Stream, load, looks_deep
 from vyre_cuda._native.memory.adopted cimport stream_of
@@ -25,6 +27,7 @@ from vyre_cuda._native.call.many cimport Rows
 from vyre_cuda._native.call.prepared cimport Arguments, PreparedKernel
 from vyre_cuda._native.trace.origin cimport origin_of
 from vyre_cuda._native.core.status cimport check
+from vyre_cuda._native.graph.slot cimport Slot
 
 cdef extern from "Python.h":
     ctypedef struct PyMethodDef:
@@ -53,6 +56,8 @@ cdef enum:
     NO_NODE = 0xFFFFFFFF
     # A launch of more nodes than this takes long enough that other threads should run meanwhile.
     LONG = 1024
+    # Values of one replay, beyond which it takes the general path.
+    MOST_VALUES = 16
 
 
 cdef void *host_memory(cnp.ndarray array, vyc_graph_transfer *transfer) except NULL:
@@ -115,6 +120,7 @@ cdef class Graph:
 
     def __init__(self, Context context not None) -> None:
         self._context = context
+        self._slots = {}
         with nogil:
             check(vyc_graph_create(&self._h, context._h))
 
@@ -157,6 +163,31 @@ cdef class Graph:
 
     def repeat_end(self) -> None:
         check(vyc_graph_repeat_end(self._h))
+
+    def add_symbol(self, str name not None, bint is_array, tuple type_ not None, list uses not None) -> None:
+        """Let replays set these uses, each (step, place), in ascending order; `type_` is (NumPy type number, width,
+        item size). A name can be given for several types.
+        """
+        cdef vyc_graph_use *places = <vyc_graph_use *>malloc((len(uses) + 1) * sizeof(vyc_graph_use))
+        cdef vyc_graph_symbol symbol
+        cdef uint32_t number = 0
+        cdef Py_ssize_t i = 0
+        if places == NULL:
+            raise MemoryError
+        try:
+            for step, place in uses:
+                places[i] = vyc_graph_use(step, place)
+                i += 1
+            memset(&symbol, 0, sizeof(symbol))
+            symbol.struct_size = sizeof(symbol)
+            symbol.kind = VYC_SYMBOL_ARRAY if is_array else VYC_SYMBOL_SCALAR
+            symbol.element_bytes = type_[2]
+            symbol.use_count = len(uses)
+            symbol.uses = places
+            check(vyc_graph_add_symbol(self._h, &number, &symbol))
+        finally:
+            free(places)
+        self._slots[name] = Slot(number, is_array, *type_, self._slots.get(name))
 
     def finish(self) -> None:
         with nogil:
@@ -218,6 +249,66 @@ cdef class Graph:
         else:
             status = vyc_graph_launch_at(self._h, NULL, 0, on, origin)
         check(status)
+        return 0
+
+    cdef int launch_with(self, Replayer graph, PyObject *const *args, tuple keys) except -1:
+        """Whether it was launched with the values of these symbols; nothing else is made of them."""
+        cdef vyc_symbol_value values[MOST_VALUES]
+        cdef PyObject *held[MOST_VALUES]
+        cdef uint32_t count = 0
+        cdef Py_ssize_t given = 0
+        cdef Py_ssize_t i
+        cdef Slot slot
+        cdef object stream = None
+        cdef PyObject *found
+        cdef vyc_status status = VYC_E_INVALID
+        try:
+            for i in range(len(keys)):
+                found = PyDict_GetItemWithError(self._slots, keys[i])
+                if found == NULL:
+                    if keys[i] != "stream":
+                        return 0
+                    stream = <object>args[i]
+                    continue
+                given += keys[i] not in graph._values
+                slot = <Slot>found
+                while slot is not None:
+                    if count == MOST_VALUES or not slot.take(&values[count], &held[count], <object>args[i]):
+                        return 0
+                    count += 1
+                    slot = slot.following
+            if given < len(graph._users) - len(graph._values):
+                return 0
+            self.give(&status, values, count, stream)
+        finally:
+            for i in range(count):
+                Py_XDECREF(held[i])
+        if status == VYC_E_INVALID:
+            return 0  # the general path says what is wrong, or makes other changes
+        check(status)
+        for i in range(len(keys)):
+            self.keep_array(keys[i], <object>args[i])
+        return 1
+
+    cdef int give(self, vyc_status *status, vyc_symbol_value *values, uint32_t count, object stream) except -1:
+        cdef Stream named = stream_of(self._context, stream)
+        cdef vyc_stream *on = NULL if named is None else named._h
+        cdef uint32_t origin = origin_of(&self._seen)
+        if self._long or looks_deep(self._context, on):
+            with nogil:
+                status[0] = vyc_graph_launch_with(self._h, values, count, on, origin)
+        else:
+            status[0] = vyc_graph_launch_with(self._h, values, count, on, origin)
+        return 0
+
+    cdef int keep_array(self, object name, object value) except -1:
+        """Keep an array of the launch in flight."""
+        cdef PyObject *found = PyDict_GetItemWithError(self._slots, name)
+        cdef object _before
+        if found != NULL and (<Slot>found).is_array:
+            with cython.critical_section(self):
+                _before = (<Slot>found).last
+                (<Slot>found).last = value
         return 0
 
     def update(self, list changes not None) -> None:
@@ -286,7 +377,7 @@ cdef vyc_graph_change *changes_of(list changes) except NULL:
 
 cdef class Replayer:
     """A recording: `_users` are the steps of each symbol, `_values` their values, `_native` the driver's graph or
-    None. Subclasses supply `_replay`, for replays that need more than one launch, and its errors.
+    None. `_is_behind`: the next replay with values has more to do than to launch it. Subclasses supply `_replay`, for replays that need more than one launch, and its errors.
     """
 
     def __init__(self, Context context not None) -> None:
@@ -315,7 +406,12 @@ cdef object replay_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
 
 
 cdef object replay_at_length(Replayer graph, PyObject *const *args, tuple keys):
-    cdef dict given = {keys[i]: <object>args[i] for i in range(len(keys))}
+    cdef Graph built = graph._native
+    cdef dict given
+    if built is not None and not graph._is_behind and load(graph._context._recordings) == 0:
+        if len(keys) > 0 and built.launch_with(graph, args, keys):
+            return None
+    given = {keys[i]: <object>args[i] for i in range(len(keys))}
     graph._replay(given.pop("stream", None), given)
     return None
 

@@ -25,6 +25,7 @@ else:
 
 BYTE = np.dtype(np.uint8)
 _ALIGNMENT = 256  # bytes, as that of the driver's own blocks
+_CELL = 8  # bytes of the largest scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def intervals(steps: Sequence[Step | RepeatStep]) -> list[Interval]:
             begin, end = place, step.end
         first, last = (begin, end - 1) if place < end else (place, place)
         for value in step.operands:
-            if isinstance(value, Temporary):
+            if isinstance(value, Temporary) and not value.root.is_cell:
                 low, high = found.get(value.root, (first, last))
                 found[value.root] = min(low, first), max(high, last)
     return [Interval(root, *ends) for root, ends in found.items()]
@@ -69,12 +70,13 @@ def places(needed: Sequence[Interval]) -> tuple[dict[Root, int], int]:
 
 
 class Arena:
-    """Memory for the temporary arrays of these steps."""
+    """Memory for the temporary arrays of these steps, and apart from it for their cells."""
 
     def __init__(self, device: Device, steps: Sequence[Step | RepeatStep]) -> None:
         found, self.nbytes = places(intervals(steps))
         self._fills = device.properties.is_emulator
         self.given: dict[Root, DeviceArray] = {}
+        self._place_cells(device, steps)
         if not found:
             return
         if device._kernels.looks_for("initialized"):
@@ -89,6 +91,15 @@ class Arena:
             weakref.finalize(self, unwritten.watch_temporary, address, 0)
         for root, offset in found.items():
             self.given[root] = DeviceArray(device, buffer, offset, root.nbytes, BYTE)
+
+    def _place_cells(self, device: Device, steps: Sequence[Step | RepeatStep]) -> None:
+        operands = [value for step in steps for value in step.operands]
+        cells = dict.fromkeys(v.root for v in operands if isinstance(v, Temporary) and v.root.is_cell)
+        if not cells:
+            return
+        buffer = Buffer(device.context, _CELL * len(cells))
+        for number, root in enumerate(cells):
+            self.given[root] = DeviceArray(device, buffer, _CELL * number, root.nbytes, BYTE)
 
     def fill(self) -> Transfer | None:
         """The emulator's graphs begin with this, so that nobody relies on what a replay before has left."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.later import later
 from vyre_cuda.passes import tables
+from vyre_cuda.passes.cells import of_geometry
 from vyre_cuda.passes.tables import Item
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.symbol import Symbol
+from vyre_cuda.runtime.graph.cells import can_read_cells
 from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, RepeatStep, RowsStep, Step
 from vyre_cuda.runtime.graph.launches import Memories, launch_of, value_of, why_apart
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -54,15 +56,18 @@ def _with_many_launches(recorded: Sequence[Step | RepeatStep]) -> set[Hashable]:
 
 
 def _key(step: LaunchStep) -> Hashable:
-    """What launches have in common that can be rows of one launch."""
+    """What launches have in common that can be rows of one launch, where symbols are cells that all of them read."""
     grid = tuple(step.grid) if isinstance(step.grid, (list, tuple)) else step.grid
-    return id(step.kernel), grid
+    return id(step.kernel), grid, tuple([name for name, value in step.values.items() if isinstance(value, Symbol)])
 
 
 def _why_refused(step: LaunchStep) -> str:
-    if step.symbols:
-        names = ", ".join(sorted({symbol.name for symbol in step.symbols}))
-        return f"it has the symbol{'s' if ',' in names else ''} {names}"
+    program = step.kernel.program
+    named = of_geometry(program) if can_read_cells(step.kernel) else {p.name for p in program.parameters}
+    kept = {p.name for p in program.parameters if p.is_buffer or p.name in named}
+    fixed = {value.name for name, value in step.values.items() if name in kept and isinstance(value, Symbol)}
+    if fixed:
+        return f"it has the symbol{'s' if len(fixed) > 1 else ''} {', '.join(sorted(fixed))}, which can be no cell"
     what = rows_entry.what_keeps_apart(step.kernel)
     return "" if what is None else f"the kernel has {what}"
 

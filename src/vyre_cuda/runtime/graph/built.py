@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.graph import graph as native
 from vyre_cuda.later import later
 from vyre_cuda.runtime.graph.arena import Arena
-from vyre_cuda.runtime.graph.graph_steps import LaunchStep, LoadedStep, RepeatStep, RowsStep, Step
+from vyre_cuda.runtime.graph.graph_steps import CopyStep, LaunchStep, LoadedStep, RepeatStep, RowsStep, Step, is_host
+from vyre_cuda.runtime.graph.settable import Settable
 from vyre_cuda.runtime.graph.temporary import Temporary
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ Changes = list[tuple[int, Any]]
 
 
 class Built:
-    """`given` has the values of the symbols, `bound` the parameters of some steps without symbols, by place."""
+    """`given` has the values of the symbols, `bound` the parameters of some steps without symbols, by place. `fixed`
+    are symbols whose values the caller looks at before each replay that has others."""
 
     def __init__(
         self,
@@ -31,12 +33,18 @@ class Built:
         given: Mapping[str, Any],
         on: Stream | None = None,
         bound: Mapping[int, Any] | None = None,
+        *,
+        fixed: Collection[str] = (),
     ) -> None:
         self.arena = Arena(device, steps) if any(has_temporaries(step) for step in steps) else None
         self._users: dict[str, list[tuple[int, Step]]] = {}
         self.labels: dict[int, str] = {}
         self.native = native.Graph(device.context)
         self._make(steps, self._placed(given), on, bound or {})
+        settable = Settable(fixed)
+        for name, users in self._users.items():
+            if not any(is_host(given[name]) for _, step in users if isinstance(step, CopyStep)):
+                settable.add(self.native, name, users)
 
     def _make(
         self, steps: Sequence[Step | RepeatStep], given: Mapping[Any, Any], on: Stream | None, bound: Mapping[int, Any]

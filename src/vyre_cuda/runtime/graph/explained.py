@@ -23,6 +23,7 @@ def explained(recorded: Sequence[Step | RepeatStep], versions: Versions, *, fuse
     lines = [f"{_many(count, 'step')}, {_many(len(nodes), 'node')} of the driver{_kinds(nodes)}"]
     lines += _state(versions, fuse=fuse)
     if plan is not None:
+        lines += _symbols(plan)
         lines += _rows(recorded, plan)
     return "\n".join([*lines, *_temporaries(recorded, plan if versions.runs_fused() else None)])
 
@@ -32,7 +33,7 @@ def _state(versions: Versions, *, fuse: bool) -> list[str]:
         return [f"as recorded: {versions.note}"]
     if not fuse:
         return ["as recorded: fuse() or record(fuse=True) lets launches become one kernel"]
-    if versions.plan is not None and (versions.plan.fused or versions.plan.tables) and not versions.runs_fused():
+    if versions.plan is not None and versions.plan.differs and not versions.runs_fused():
         return [
             "as recorded: with the values of its symbols the last replay had other launches, or arrays that share "
             "memory in another way; what follows runs with values like those before"
@@ -43,6 +44,23 @@ def _state(versions: Versions, *, fuse: bool) -> list[str]:
 def _kinds(nodes: Sequence[Node]) -> str:
     counts = Counter(node.kind for node in nodes)
     return f": {', '.join(_many(n, kind) for kind, n in counts.items())}" if counts else ""
+
+
+def _symbols(plan: Plan) -> Iterator[str]:
+    cells = sorted({name for name, _ in plan.cells.users})
+    if cells:
+        one = len(cells) == 1
+        yield (
+            f"symbol{'' if one else 's'} {_listed(cells)} {'is a cell' if one else 'are cells'} of device memory: "
+            "a node at the head writes what the others read"
+        )
+    kept = sorted(plan.cells.by_value)
+    if kept:
+        one = len(kept) == 1
+        yield (
+            f"symbol{'' if one else 's'} {_listed(kept)} {'stays' if one else 'stay'} by value where "
+            f"{'it decides' if one else 'they decide'} sizes or how many threads a launch has"
+        )
 
 
 def _rows(recorded: Sequence[Step | RepeatStep], plan: Plan) -> Iterator[str]:
@@ -90,7 +108,12 @@ def _steps(numbers: Sequence[int]) -> str:
     texts = [f"{low}" if low == high else f"{low} to {high}" for low, high in runs[:_RUNS]]
     if len(runs) > _RUNS:
         texts.append(f"others up to {runs[-1][1]}")
-    return f"steps {', '.join(texts[:-1])}{' and ' if len(texts) > 1 else ''}{texts[-1]}"
+    return f"steps {_listed(texts)}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`"""
+    return f"{', '.join(texts[:-1])}{' and ' if len(texts) > 1 else ''}{texts[-1]}"
 
 
 def _numbers(recorded: Sequence[Step | RepeatStep]) -> list[int]:

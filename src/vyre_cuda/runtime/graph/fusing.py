@@ -10,16 +10,16 @@ import os
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vyre_cuda.ir.core.nodes import Scalar
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.walk import expressions
 from vyre_cuda.passes import fuse
 from vyre_cuda.passes import steps as merged
+from vyre_cuda.passes.cells import of_geometry
 from vyre_cuda.passes.fuse import Apart, Group
 from vyre_cuda.passes.steps import Kind
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.arranging import arrangement
+from vyre_cuda.runtime.graph.cells import Cells
 from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RepeatStep, RowsStep, Step
 from vyre_cuda.runtime.graph.launches import Memories, launch_of, why_apart
 from vyre_cuda.runtime.graph.temporary import Root, Temporary
@@ -75,6 +75,22 @@ class Plan:
     rows: list[Row]
     gone: frozenset[Root]
     refused: dict[int, str]  # why recorded steps are no rows of a table
+    cells: Cells
+
+    @property
+    def differs(self) -> bool:
+        """Whether its steps are other than the recorded ones."""
+        return bool(self.fused or self.tables or self.cells)
+
+    @property
+    def decisive(self) -> frozenset[str]:
+        """The symbols whose values `holds` looks at."""
+        return frozenset(name for one in self.fused for name in one.decisive)
+
+    @property
+    def made(self) -> list[Kernel]:
+        """The kernels that no recorded step has."""
+        return [one.kernel for one in self.fused] + self.cells.kernels
 
     @property
     def fused(self) -> list[Fused]:
@@ -85,7 +101,7 @@ class Plan:
         return [step for step in self.steps if isinstance(step, RowsStep)]
 
     def fits_bundle(self) -> bool:
-        return not self.tables and not any(one.decisive for one in self.fused)
+        return not self.tables and not self.decisive
 
     def holds(self, names: Collection[str], given: Mapping[str, Any]) -> bool:
         """Whether the kernels do what the steps would, where these symbols have values other than those so far."""
@@ -100,9 +116,10 @@ def plan(device: Device, recorded: Sequence[Step | RepeatStep], given: Mapping[s
     items = [_item(step, given, memories) for step in order]
     seams = {step.end for step in order if isinstance(step, RepeatStep)}
     groups = fuse.decide(items, seams, memories.temporaries.values())
+    cells = Cells(device, order, groups)
     rows: list[Row] = []
     for group in groups:
-        rows += _rows(device, order, items, group)
+        rows += _rows(device, order, items, group, cells)
     gone = {
         root
         for row in rows
@@ -110,7 +127,8 @@ def plan(device: Device, recorded: Sequence[Step | RepeatStep], given: Mapping[s
         for root, memory in memories.temporaries.items()
         if memory in row.fused.group.gone
     }
-    return Plan(order, arranged.places, _steps(order, rows), rows, frozenset(gone), arranged.refused)
+    steps = _steps(order, rows, cells)
+    return Plan(order, arranged.places, steps, rows, frozenset(gone), arranged.refused, cells)
 
 
 def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories) -> merged.Step | Apart:
@@ -125,7 +143,11 @@ def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories)
 
 
 def _rows(
-    device: Device, recorded: Sequence[Step | RepeatStep], items: Sequence[merged.Step | Apart], group: Group
+    device: Device,
+    recorded: Sequence[Step | RepeatStep],
+    items: Sequence[merged.Step | Apart],
+    group: Group,
+    cells: Cells,
 ) -> list[Row]:
     if group.step is None:
         item = items[group.first]
@@ -135,7 +157,7 @@ def _rows(
         # A merged kernel also reads what a thread may not need.
         return _apart(group, 'check="initialized" looks at what it reads of a temporary array')
     steps = [step for step in recorded[group.first : group.end] if isinstance(step, LaunchStep)]
-    kernel = _compiled(device, group.step)
+    kernel = _compiled(device, group.step, cells.merged(group.step, steps))
     why = _too_large(kernel, group.step, steps)
     if why:
         return _apart(group, why)
@@ -144,7 +166,7 @@ def _rows(
         steps,
         launches,
         kernel,
-        LaunchStep(kernel, _operands(group.step, launches, steps), None),
+        LaunchStep(kernel, _operands(kernel.program, group.step, launches, steps, cells), None),
         frozenset(symbol.name for step in steps for symbol in step.symbols),
         frozenset(name for step in steps for name in _decisive(step)),
     )
@@ -155,11 +177,11 @@ def _apart(group: Group, why: str) -> list[Row]:
     return [Row(place, place + 1, None, why) for place in range(group.first, group.end)]
 
 
-def _compiled(device: Device, step: merged.Step) -> Kernel:
+def _compiled(device: Device, step: merged.Step, program: Program) -> Kernel:
     """Messages about it name all programs that it was made of."""
     options = step.options
     return device._kernels.kernel(
-        device, step.program, options.precision, options.bounds, options.max_ulp, (), f"{step.lines()} as one kernel"
+        device, program, options.precision, options.bounds, options.max_ulp, (), f"{step.lines()} as one kernel"
     )
 
 
@@ -178,8 +200,14 @@ def _too_large(kernel: Kernel, step: merged.Step, of: Sequence[LaunchStep]) -> s
     return ""
 
 
-def _operands(step: merged.Step, launches: Sequence[merged.Step], recorded: Sequence[LaunchStep]) -> dict[str, Any]:
-    """The arguments of the merged program: those of the first step that has each array and scalar."""
+def _operands(
+    program: Program,
+    step: merged.Step,
+    launches: Sequence[merged.Step],
+    recorded: Sequence[LaunchStep],
+    cells: Cells,
+) -> dict[str, Any]:
+    """The arguments of the merged step's program: those of the first step that has each array and scalar, or cells."""
     arrays: dict[Hashable, Any] = {}
     for launch, original in zip(launches, recorded, strict=True):
         for p in launch.program.parameters:
@@ -187,27 +215,26 @@ def _operands(step: merged.Step, launches: Sequence[merged.Step], recorded: Sequ
             value = original.values[p.name]
             if key not in arrays or isinstance(value, Symbol):
                 arrays[key] = value
-    return {
+    found = {
         p.name: arrays[p.type, step.spans[p.name] if p.is_buffer else step.scalars[p.name]]
         for p in step.program.parameters
+    }
+    scalars = {p.name for p in step.program.parameters if not p.is_buffer}
+    return {
+        p.name: cells.operand(found[p.name], p.type) if p.is_buffer and p.name in scalars else found[p.name]
+        for p in program.parameters
     }
 
 
 def _decisive(step: LaunchStep) -> set[str]:
     """The symbols of arrays, and of scalars that declare work or sizes."""
     program = step.kernel.program
-    named = _scalars_of_geometry(program)
+    named = of_geometry(program)
     return {
         value.name
         for p in program.parameters
         if isinstance(value := step.values[p.name], Symbol) and (p.is_buffer or p.name in named)
     }
-
-
-def _scalars_of_geometry(program: Program) -> set[str]:
-    declared = [e for p in program.parameters if p.is_buffer for e in p.declared]
-    every = expressions((*(program.work or ()), *[e for e in declared if e is not None]))
-    return {part.name for part in every if isinstance(part, Scalar)}
 
 
 def _holds(one: Fused, given: Mapping[str, Any]) -> bool:
@@ -221,13 +248,13 @@ def _holds(one: Fused, given: Mapping[str, Any]) -> bool:
     return fuse.shares_alike(one.launches, now)
 
 
-def _steps(recorded: Sequence[Step | RepeatStep], rows: Sequence[Row]) -> list[Step | RepeatStep]:
+def _steps(recorded: Sequence[Step | RepeatStep], rows: Sequence[Row], cells: Cells) -> list[Step | RepeatStep]:
     """The steps of the fused graph."""
-    found: list[Step | RepeatStep] = []
+    found: list[Step | RepeatStep] = list(cells.writers())
     place_of = {}
     for row in rows:
         place_of[row.first] = len(found)
-        found.append(recorded[row.first] if row.fused is None else row.fused.step)
+        found.append(cells.applied(recorded[row.first]) if row.fused is None else row.fused.step)
     place_of[len(recorded)] = len(found)
     for place, step in enumerate(found):
         if isinstance(step, RepeatStep):

@@ -379,6 +379,7 @@ class Graph(native.Replayer):
             else:
                 self._native = self._versions.update(symbols, values)
             self._values = values
+            self._look()
 
     def _given(self, symbols: Mapping[str, Any]) -> dict[str, Any]:
         self._check_recorded()
@@ -417,6 +418,7 @@ class Graph(native.Replayer):
         self._check_recorded()
         with self._lock:
             self._fuse = True
+            self._look()
             if not self._missing():
                 self._build_once(self._values, None)
 
@@ -441,6 +443,11 @@ class Graph(native.Replayer):
         with self._lock:
             if self._native is None or self._versions.wants(fuse=self._fuse):
                 self._native = self._versions.make(given, on, self._bound, fuse=self._fuse)
+                self._look()
+
+    def _look(self) -> None:
+        """Note whether replays with values can simply be launched."""
+        self._is_behind = self._versions.is_behind or self._versions.wants(fuse=self._fuse)
 
     # ---- checks -----------------------------------------------------------------------------------------------------
 

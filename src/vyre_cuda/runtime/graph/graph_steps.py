@@ -279,6 +279,11 @@ class RepeatStep:
 Step: TypeAlias = LaunchStep | RowsStep | LoadedStep | CopyStep | FillStep
 
 
+def is_host(value: Any) -> bool:
+    """Whether it is host memory, which a copy keeps reading."""
+    return isinstance(value, np.ndarray)
+
+
 def _check_host(array: np.ndarray[Any, Any]) -> None:
     require_array("a recorded copy", array)
     if not array.flags.c_contiguous:

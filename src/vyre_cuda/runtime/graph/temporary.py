@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -18,15 +18,23 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.graph.graph import Graph
 
 
+class Owner(Protocol):
+    """A graph, or what else has arrays that are only in driver's graphs."""
+
+    device: Device
+
+
 class Root:
-    """One temporary array of a graph, whatever views there are of it."""
+    """One temporary array of a graph, whatever views there are of it; or the cell of a symbol, which the graph writes
+    before anything reads it."""
 
-    __slots__ = ("device", "empty", "graph", "nbytes")
+    __slots__ = ("device", "empty", "graph", "is_cell", "nbytes")
 
-    def __init__(self, graph: Graph, nbytes: int, empty: Buffer) -> None:
+    def __init__(self, graph: Owner, nbytes: int, empty: Buffer, *, is_cell: bool = False) -> None:
         self.graph = weakref.ref(graph)
         self.device: Device = graph.device
         self.nbytes = nbytes
+        self.is_cell = is_cell
         self.empty = empty  # in place of its memory while arguments are only checked
 
 

@@ -44,6 +44,11 @@ class Versions:
         """Whether it has not been tried yet to merge steps, and is to be."""
         return fuse and self.plan is None and not self.note
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the graph that runs lacks values that were updated."""
+        return bool(self._pending)
+
     def make(self, given: Mapping[str, Any], on: Stream | None, bound: dict[int, Any], *, fuse: bool) -> NativeGraph:
         """The driver's graph for these values."""
         if self.wants(fuse=fuse):
@@ -65,8 +70,8 @@ class Versions:
             return
         try:
             plan = fusing.plan(self._device, self._steps, given)
-            if plan.fused or plan.tables:
-                fused = Built(self._device, plan.steps, given, on)
+            if plan.differs:
+                fused = Built(self._device, plan.steps, given, on, fixed=plan.decisive)
                 if self._plain is not None:
                     fused.native.run_in_turns(self._plain.native)
                 self._fused = fused
@@ -157,7 +162,7 @@ class Versions:
         """The steps for a bundle, which has no tables and nothing to fall back to, and the merged kernels in them."""
         steps, merged = self._steps, []
         if self._fused is not None and self.plan is not None and self.plan.fits_bundle():
-            steps, merged = self.plan.steps, [one.kernel for one in self.plan.fused]
+            steps, merged = self.plan.steps, self.plan.made
         given: dict[Any, Any] = {symbol.name: symbol for step in steps for symbol in step.symbols}
         given.update(Arena(self._device, steps).given)
         return [step.copied(given, 0) for step in steps], merged

@@ -67,6 +67,8 @@ STEPS = {
     "copy_new": 1,
     "replay": 1,
     "replay_stream": 1,
+    "replay_cell": 2,
+    "replay_array": 2,
     **{f"launch_buffers_{n}": 2 for n in COUNTS},
     **{f"launch_scalars_{n}": 2 for n in COUNTS},
     **{f"call_buffers_{n}": 2 for n in COUNTS},
@@ -120,6 +122,17 @@ def functions(device: vc.Device) -> Mapping[str, Way]:
         saxpy_function(x, x, 2.0)
 
     return {"function_new": function_new, "function_open": function_open, "function_resident": function_resident}
+
+
+def turned() -> vc.Program:
+    b = vc.Builder("turned", block=BLOCK)
+    x = b.input("x", vc.f32)
+    out = b.output("out", vc.f32, size=x.size)
+    a = b.scalar("a", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        out[i] = x[x.size - 1 - i] * a
+    return b.build()
 
 
 def wide(buffers: int, scalars: int) -> vc.Program:
@@ -192,6 +205,17 @@ def doors(device: vc.Device) -> Mapping[str, Way]:
         for _ in range(REPLAYED):
             kernel.launch(x, y, out, 2.0)
 
+    with device.record() as given:
+        kernel.launch(x, vc.symbol("y"), out, vc.symbol("a", 2.0))
+    given.replay(y=y)
+    # Blocks of this one read what others wrote, so that its launches stay nodes, and the symbol is a cell.
+    turning = device.compile(turned())
+    with device.record(fuse=True) as fused:
+        for place in range(REPLAYED):
+            turning.launch(*((x, y) if place % 2 == 0 else (y, x)), vc.symbol("a"))
+    fused.replay(a=1.0)
+    assert fused.node_count == REPLAYED + 1
+
     def record() -> None:
         stream.record()
 
@@ -213,6 +237,14 @@ def doors(device: vc.Device) -> Mapping[str, Way]:
     def replay_stream() -> None:
         graph.replay(stream=stream)
 
+    def replay_cell() -> None:
+        fused.replay(a=1.0)
+        fused.replay(a=-1.0)
+
+    def replay_array() -> None:
+        given.replay(y=x, a=3.0)
+        given.replay(y=y)
+
     return {
         "record": record,
         "synchronize": synchronize,
@@ -221,6 +253,8 @@ def doors(device: vc.Device) -> Mapping[str, Way]:
         "copy_new": copy_new,
         "replay": replay,
         "replay_stream": replay_stream,
+        "replay_cell": replay_cell,
+        "replay_array": replay_array,
     }
 
 

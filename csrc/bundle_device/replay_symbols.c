@@ -1,0 +1,126 @@
+/* Symbols of a bundled graph that the recorded graph sets by itself: scalars of which no size or
+ * grid is made, and arrays, as long as they have as many elements. A launch with only such values
+ * allocates nothing and looks at no other step. */
+#include <stdlib.h>
+
+#include "room.h"
+
+/* ---- adding ---------------------------------------------------------------------------------- */
+
+typedef struct uses {
+  const vyc_replay *replay;
+  uint32_t symbol;
+  uint32_t count, room;
+  vyc_graph_use *list;
+  bool is_fixed; /* what it stands for decides more than these */
+} uses;
+
+static void add_use(uses *u, uint32_t step, uint32_t place) {
+  const uint32_t number = u->replay->numbers[step];
+  if (u->count < u->room) u->list[u->count] = (vyc_graph_use){number, place};
+  u->count++;
+}
+
+static vyc_status list_launch(uses *u, uint32_t step, const vyc_bundle_value *values) {
+  const vyc_disk_graph_step *row = vyc__replay_step(u->replay, step);
+  const vyc_bundle *bundle = u->replay->bundle;
+  const vyc_disk_kernel *kernel = NULL;
+  VYC_TRY(vyc__bundle_kernel(bundle, &kernel, row->kernel));
+  const vyc_disk_parameter *parameters =
+      vyc__bundle_row(bundle, VYC_SECTION_PARAMETERS, kernel->parameters.first, sizeof *parameters);
+  uint32_t scalars = 0;
+  /* Scalars and arrays are numbered in this order, so the uses are in ascending order. */
+  for (uint32_t i = 0; i < row->values.count; i++) {
+    const bool is_scalar = parameters[i].role == VYC_ROLE_SCALAR;
+    const uint32_t slot = is_scalar ? scalars++ : parameters[i].slot;
+    if (values[i].kind != VYC_VALUE_SYMBOL || values[i].index != u->symbol) continue;
+    u->is_fixed |= is_scalar && vyc__bundle_decides(bundle, kernel, slot);
+    add_use(u, step, slot);
+  }
+  return VYC_OK;
+}
+
+static vyc_status list_uses(uses *u) {
+  const vyc_replay *replay = u->replay;
+  u->count = 0;
+  for (uint32_t i = 0; i < replay->row->steps.count; i++) {
+    const vyc_disk_graph_step *row = vyc__replay_step(replay, i);
+    const vyc_bundle_value *values = vyc__bundle_row(replay->bundle, VYC_SECTION_GRAPH_VALUES,
+                                                     row->values.first, sizeof *values);
+    if (row->kind == VYC_STEP_LAUNCH) {
+      VYC_TRY(list_launch(u, i, values));
+      continue;
+    }
+    for (uint32_t v = 0; v < row->values.count; v++) {
+      if (values[v].kind != VYC_VALUE_SYMBOL || values[v].index != u->symbol) continue;
+      /* Only what a copy reads, or the value of a fill of as many bytes as the device's. */
+      const bool is_plain = (row->kind == VYC_STEP_COPY || row->kind == VYC_STEP_FILL) && v == 1;
+      u->is_fixed |= !is_plain || (row->kind == VYC_STEP_FILL && vyc__type_bytes(row->type) > 4);
+      add_use(u, i, 0);
+    }
+  }
+  return VYC_OK;
+}
+
+static vyc_status add_symbol(vyc_replay *replay, vyc_graph *graph, uint32_t symbol) {
+  uses u = {.replay = replay, .symbol = symbol};
+  const vyc_disk_symbol *row = vyc__replay_symbol(replay, symbol);
+  replay->settable[symbol] = UINT32_MAX;
+  VYC_TRY(list_uses(&u));
+  if (u.is_fixed) return VYC_OK;
+  u.room = u.count;
+  u.list = malloc((u.room + 1) * sizeof *u.list);
+  if (u.list == NULL) return vyc__fail(VYC_E_MEMORY, "replay", "out of host memory");
+  vyc_status status = list_uses(&u);
+  const vyc_graph_symbol made = {.struct_size = sizeof made,
+                                 .kind = row->kind,
+                                 .element_bytes = vyc__type_bytes(row->type),
+                                 .use_count = u.count,
+                                 .uses = u.list};
+  if (status == VYC_OK) status = vyc_graph_add_symbol(graph, &replay->settable[symbol], &made);
+  free(u.list);
+  return status;
+}
+
+vyc_status vyc__replay_add_symbols(vyc_replay *replay, vyc_graph *graph) {
+  for (uint32_t i = 0; i < replay->row->symbols.count; i++) VYC_TRY(add_symbol(replay, graph, i));
+  return VYC_OK;
+}
+
+/* ---- launching ------------------------------------------------------------------------------- */
+
+#define MOST_VALUES 16u
+
+static bool is_given(const vyc_symbol_value *values, uint32_t count, uint32_t symbol) {
+  for (uint32_t i = 0; i < count; i++)
+    if (values[i].symbol == symbol) return true;
+  return false;
+}
+
+/* Whether every symbol has a value, of its own or by this launch. */
+static bool has_values(vyc_replay *replay, const vyc_symbol_value *values, uint32_t count) {
+  if (VYC_LIKELY(atomic_load(&replay->is_complete))) return true;
+  bool all = true;
+  pthread_mutex_lock(&replay->lock);
+  for (uint32_t i = 0; i < replay->row->symbols.count && all; i++)
+    all = replay->meanings[i].is_set || is_given(values, count, i);
+  pthread_mutex_unlock(&replay->lock);
+  return all;
+}
+
+vyc_status vyc__replay_launch_set(vyc_replay *replay, const vyc_symbol_value *values,
+                                  uint32_t count, vyc_stream *stream, bool *done_out) {
+  vyc_graph *graph = atomic_load(&replay->graph);
+  vyc_symbol_value set[MOST_VALUES];
+  *done_out = false;
+  if (graph == NULL || count > MOST_VALUES || !has_values(replay, values, count)) return VYC_OK;
+  for (uint32_t i = 0; i < count; i++) {
+    if (values[i].symbol >= replay->row->symbols.count) return VYC_OK;
+    set[i] = values[i];
+    set[i].symbol = replay->settable[values[i].symbol];
+    if (set[i].symbol == UINT32_MAX) return VYC_OK;
+  }
+  const vyc_status status = vyc_graph_launch_with(graph, set, count, stream, 0);
+  *done_out = status != VYC_E_INVALID; /* other values may need other sizes and grids */
+  return *done_out ? status : VYC_OK;
+}
