@@ -10,7 +10,7 @@ from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.types import Type
 
 _TYPES: Final = {
-    "bool": "bool",
+    "bool_": "bool",
     "u8": "std::uint8_t",
     "i8": "std::int8_t",
     "u16": "std::uint16_t",
@@ -160,7 +160,7 @@ def _graph(name: str, graph: GraphFacts) -> str:
         taken[setter] = symbol.name
         type_ = _TYPES[symbol.type.name]
         kind = "VYC_SYMBOL_ARRAY" if symbol.is_array else "VYC_SYMBOL_SCALAR"
-        code = f"VYC_TYPE_{symbol.type.name.upper()}"
+        code = f"VYC_TYPE_{symbol.type.name.rstrip('_').upper()}"
         rows.append(f"      {{{_text(symbol.name)}, {kind}, {code}, {str(symbol.written).lower()}}},")
         if symbol.is_array:
             given = f"vyre::DeviceView<{type_ if symbol.written else f'const {type_}'}>"

@@ -32,6 +32,7 @@ cdef extern from "vyre_cuda.h" nogil:
         char launches[1024]
 
     vyc_status vyc_last_error(vyc_error *error_out)
+    const char *vyc_last_message()
     uint32_t vyc_version()
 
     ctypedef struct vyc_driver
