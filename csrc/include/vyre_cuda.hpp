@@ -40,6 +40,7 @@
 #include "vyre_cuda/graph.hpp"
 #include "vyre_cuda/kernel.hpp"
 #include "vyre_cuda/replay.hpp"
+#include "vyre_cuda/notice.hpp"
 // clang-format on
 
 #endif

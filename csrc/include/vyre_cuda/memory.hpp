@@ -179,6 +179,36 @@ class PinnedArray {
   View<T> elements_{};
 };
 
+// Copies in the order of a stream, without a wait: all elements, which both must have as many of.
+// The page-locked memory may be released at once, but not changed or read before the stream has
+// reached the copy.
+template <class T>
+Result<void> try_copy(const Stream &stream, const Array<T> &to,
+                      const PinnedArray<T> &from) noexcept {
+  if (to.size() != from.size()) return detail::outside("vyre::copy");
+  return try_check(vyc_stream_copy_in(stream.get(), to.buffer().get(), 0, from.pinned().get(), 0,
+                                      to.view().bytes()));
+}
+template <class T>
+Result<void> try_copy(const Stream &stream, const PinnedArray<T> &to,
+                      const Array<T> &from) noexcept {
+  if (to.size() != from.size()) return detail::outside("vyre::copy");
+  return try_check(vyc_stream_copy_out(stream.get(), to.pinned().get(), 0, from.buffer().get(), 0,
+                                       from.view().bytes()));
+}
+template <class T>
+Result<void> try_copy(const Stream &stream, const Array<T> &to, const Array<T> &from) noexcept {
+  if (to.size() != from.size()) return detail::outside("vyre::copy");
+  return try_check(vyc_stream_copy(stream.get(), to.buffer().get(), 0, from.buffer().get(), 0,
+                                   from.view().bytes()));
+}
+#if VYRE_EXCEPTIONS
+template <class To, class From>
+void copy(const Stream &stream, const To &to, const From &from) {
+  try_copy(stream, to, from).value();
+}
+#endif
+
 } // namespace vyre
 
 #endif

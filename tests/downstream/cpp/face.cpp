@@ -5,9 +5,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <vector>
 #include <vyre_cuda.hpp>
 #if __cplusplus >= 202002L
+#include <coroutine>
+#include <future>
 #include <span>
 #endif
 
@@ -197,6 +202,76 @@ void finds_the_check_that_failed(const vyre::Context &context, const vyre::Bundl
   CHECK(std::strcmp(error.site.message, "not positive") == 0);
 }
 
+#if __cplusplus >= 202002L
+struct Job { // runs until its first suspension, and frees itself at its end
+  struct promise_type {
+    Job get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::abort(); }
+  };
+};
+
+Job await_runs(const Saxpy &saxpy, const Positive &positive, const vyre::Stream &stream,
+               std::promise<int> &done) {
+  const std::vector<float> x(n, 1.0f);
+  std::vector<float> out(n);
+  int good = 0;
+  for (int i = 0; i < 5; i++) {
+    const vyre::Ticket ticket = saxpy.submit(x, x, out, static_cast<float>(i));
+    co_await ticket;
+    good += out[n - 1] == static_cast<float>(i + 1);
+  }
+  const std::vector<std::int32_t> bad(n, -1);
+  std::vector<std::int32_t> unwritten(n);
+  const vyre::Ticket failing = positive.submit(bad, unwritten);
+  try {
+    co_await failing;
+  } catch (vyre::Error &error) {
+    good += error.status == VYC_E_ASSERT && positive.locate(error);
+  }
+  const vyre::Result<void> told = co_await vyre::try_done(stream);
+  good += told.ok();
+  done.set_value(good);
+}
+
+void awaits(const vyre::Context &context, const vyre::Bundle &bundle, const Saxpy &saxpy) {
+  const auto stream = vyre::Stream::create(context);
+  const Positive positive(context, bundle, "positive");
+  std::promise<int> done;
+  await_runs(saxpy, positive, stream, done);
+  CHECK(done.get_future().get() == 7);
+}
+#endif
+
+void is_told(const vyre::Context &context, const Saxpy &saxpy) {
+  const auto stream = vyre::Stream::create(context);
+  auto in = vyre::PinnedArray<float>::alloc(context, n);
+  auto out = vyre::PinnedArray<float>::alloc(context, n);
+  const auto x = vyre::Array<float>::alloc(context, n), y = vyre::Array<float>::alloc(context, n);
+  const int fd = eventfd(0, EFD_NONBLOCK), epoll = epoll_create1(0);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+  for (float &each : in) each = 3.0f;
+  vyre::copy(stream, x, in);
+  vyre::copy(stream, y, x);
+  saxpy.launch(stream, x, x, y, 2.0f);
+  vyre::copy(stream, out, y);
+  vyre::Notice notice;
+  notice.fd = fd;
+  vyre::notify(stream, notice);
+  CHECK(epoll_wait(epoll, &event, 1, 60000) == 1);
+  std::uint64_t count = 0;
+  CHECK(read(fd, &count, sizeof count) == sizeof count && count == 1);
+  CHECK(out[0] == 9.0f && out[n - 1] == 9.0f);
+  const auto less = vyre::Array<float>::alloc(context, n - 1);
+  CHECK(error_of([&] { vyre::copy(stream, less, in); }).status == VYC_E_INVALID);
+  close(fd);
+  close(epoll);
+}
+
 void allocates(const vyre::Driver &driver) {
   static int blocks = 0;
   vyre::ContextOptions options;
@@ -236,6 +311,10 @@ int main(int, char **words) {
   binds(context, saxpy);
   says_what_is_wrong(driver, context, bundle, saxpy);
   finds_the_check_that_failed(context, bundle);
+  is_told(context, saxpy);
+#if __cplusplus >= 202002L
+  awaits(context, bundle, saxpy);
+#endif
   allocates(driver);
   std::uint64_t launches = 0;
   context.statistics([&](const vyre::Statistic &each) {
