@@ -315,7 +315,7 @@ int main(int, char **words) {
 #if __cplusplus >= 202002L
   awaits(context, bundle, saxpy);
 #endif
-  allocates(driver);
+  if (context.caps().is_emulator) allocates(driver); // a GPU needs page-locked memory
   std::uint64_t launches = 0;
   context.statistics([&](const vyre::Statistic &each) {
     if (std::strcmp(each.name, "kernel_launches") == 0) launches = each.value;
