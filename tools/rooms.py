@@ -25,6 +25,7 @@ ORDER = (
     "kernel",
     "launch",
     "submission",
+    "completion",
     "graph",
     "bundle",
     "bundle_device",

@@ -96,4 +96,11 @@ vyc_status vyc_last_error(vyc_error *error_out) {
   return VYC_OK;
 }
 
+const char *vyc_last_message(void) {
+  static _Thread_local char text[sizeof record.operation + 2 + sizeof record.message];
+  if (record.status == VYC_OK) return "";
+  snprintf(text, sizeof text, "%s: %s", record.operation, record.message);
+  return text;
+}
+
 uint32_t vyc_version(void) { return VYC_VERSION; }

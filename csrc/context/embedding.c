@@ -71,6 +71,12 @@ void vyc__host_drop(void (*drop)(void *owner), void *owner) {
   inside.has_returned = true;
 }
 
+void vyc__host_notice(void (*call)(void *user, vyc_status status), void *user, vyc_status status) {
+  boundary inside = begin();
+  call(user, status);
+  inside.has_returned = true;
+}
+
 /* The record of the thread stays: a message is no failure of the call at hand. */
 void vyc__log(vyc_context *context, int32_t level, const char *format, ...) {
   if (context->host.log == NULL) return;

@@ -26,6 +26,7 @@ bool vyc__host_alloc(const vyc_allocator *allocator, uint64_t *address_out, uint
 
 void vyc__host_free(const vyc_allocator *allocator, uint64_t address);
 void vyc__host_drop(void (*drop)(void *owner), void *owner);
+void vyc__host_notice(void (*call)(void *user, vyc_status status), void *user, vyc_status status);
 
 /* Somebody else has destroyed the CUcontext: no call may be made on what was made in it. */
 bool vyc__is_destroyed(vyc_context *context);

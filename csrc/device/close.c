@@ -10,6 +10,8 @@ static bool is_left(vyc_context *context, vyc_pace *pace) {
   for (uint32_t i = 0; i < VYC_GATES; i++)
     while (atomic_load(&context->gates[i].inside) != 0)
       if (vyc__pace(context, pace) != VYC_OK) return false;
+  while (!vyc__watch_is_over(context)) /* it gives its notices, and ends */
+    if (vyc__pace(context, pace) != VYC_OK) return false;
   while (vyc__children_are_claimed(context))
     if (vyc__pace(context, pace) != VYC_OK) return false;
   return true;
@@ -119,6 +121,8 @@ vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_ns) {
     atomic_store(&context->gone, true);
     return VYC_OK;
   }
+  if (vyc__watch_is_mine(context))
+    return vyc__fail(VYC_E_INVALID, "close", "the call of a notice cannot close its context");
   vyc__holds_reap(NULL);
   if (atomic_exchange(&context->closed, true)) return await_close(context, timeout_ns);
   return close_now(context, timeout_ns);
@@ -130,6 +134,7 @@ vyc_status vyc_context_close(vyc_context *context) {
 }
 
 static void free_records(vyc_context *context) {
+  vyc__watch_end(context);
   vyc__memory_end(context);
   pthread_mutex_destroy(&context->children_lock);
   pthread_mutex_destroy(&context->slots_lock);

@@ -130,7 +130,7 @@ vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver, 
                      ordinal, driver->device_count, driver->device_count == 1 ? "" : "s");
   VYC_TRY(vyc__forks_watch());
   vyc__holds_reap(NULL);
-  vyc_context *context = calloc(1, sizeof(vyc_kernel_context));
+  vyc_context *context = calloc(1, sizeof(vyc_completion_context));
   if (context == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   context->driver = vyc__driver_retain(driver);
   context->above = &above;
@@ -143,6 +143,7 @@ vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver, 
   pthread_mutex_init(&context->slots_lock, NULL);
   vyc__memory_begin(context);
   vyc__kernels_begin(context);
+  vyc__watch_begin(context);
   VYC_CU_RESULT;
   vyc_status status = vyc__counters_init(&context->counters);
   if (status == VYC_OK) status = vyc__history_init(&context->history);

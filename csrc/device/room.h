@@ -2,6 +2,7 @@
 #ifndef VYC_DEVICE_ROOM_H
 #define VYC_DEVICE_ROOM_H
 
+#include "completion/room.h"
 #include "kernel/room.h"
 #include "launch/room.h"
 #include "submission/room.h"

@@ -66,7 +66,7 @@
  *  - Runs, launches, bound calls, replays, copies and waits use at most 8 KiB of the caller's stack
  *    up to the driver's own function, for any kernel, and touch each page of that; all other calls
  *    use at most 32 KiB. The driver's own use is additional, and so is the thread's error record,
- *    which is thread-local static memory of 5 KiB. */
+ *    which is thread-local static memory of 6 KiB. */
 #ifndef VYRE_CUDA_H
 #define VYRE_CUDA_H
 
@@ -79,6 +79,7 @@
 #include "vyre_cuda/stream.h"
 #include "vyre_cuda/memory.h"
 #include "vyre_cuda/kernel.h"
+#include "vyre_cuda/notice.h"
 #include "vyre_cuda/graph.h"
 #include "vyre_cuda/bundle.h"
 /* clang-format on */

@@ -101,6 +101,12 @@ vyc_status vyc__clear(vyc_context *context, uint64_t to, uint64_t bytes, CUstrea
 vyc_status vyc__fill_bytes(vyc_context *context, uint64_t to, uint8_t value, uint64_t bytes,
                            CUstream stream);
 
+/* ---- fill.c ---- */
+
+/* The driver's fills with elements of 1, 2 or 4 bytes, counted. */
+vyc_status vyc__fill_elements(vyc_context *context, uint64_t to, uint32_t value,
+                              uint32_t element_bytes, uint64_t bytes, CUstream stream);
+
 /* ---- bounce.c ---- */
 
 #define VYC_CHUNK (UINT64_C(1) << 20) /* bytes: chunks of pageable memory for the device */

@@ -11,4 +11,9 @@ void vyc__submissions_empty(vyc_context *context);
 bool vyc__submissions_destroy(vyc_prepared *prepared);
 void vyc__submissions_free(vyc_prepared *prepared);
 
+/* A holder of a ticket beside the caller, who does not abandon the run when it lets go. */
+void vyc__ticket_hold(vyc_ticket *ticket);
+void vyc__ticket_let_go(vyc_ticket *ticket);
+vyc_context *vyc__ticket_context(const vyc_ticket *ticket);
+
 #endif

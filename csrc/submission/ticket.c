@@ -136,3 +136,18 @@ void vyc_ticket_release(vyc_ticket *ticket) {
   ticket_unref(ticket);
   vyc_prepared_release(prepared);
 }
+
+void vyc__ticket_hold(vyc_ticket *ticket) {
+  atomic_fetch_add_explicit(&ticket->references, 1, memory_order_relaxed);
+  vyc__child_retain(&ticket->prepared->child);
+}
+
+void vyc__ticket_let_go(vyc_ticket *ticket) {
+  vyc_prepared *prepared = ticket->prepared;
+  ticket_unref(ticket);
+  vyc_prepared_release(prepared);
+}
+
+vyc_context *vyc__ticket_context(const vyc_ticket *ticket) {
+  return ticket->prepared->child.context;
+}

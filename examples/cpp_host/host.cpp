@@ -6,13 +6,14 @@
 //
 // The files are arrays of f32. out.bin gets a x + y; graph.bin gets a (a (a x + y) + y) + y.
 // DRIVER is a driver library, like the emulator's; without it, NVIDIA's.
-#include <array>
 #include <cstdint>
 #include <fstream>
 #include <iostream>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
-#include "vyre.h"
+#include <vyre_cuda.hpp>
 
 namespace {
 
@@ -35,94 +36,26 @@ void write(const std::string &path, const Floats &values) {
   if (!file.flush()) throw std::runtime_error(path + " cannot be written");
 }
 
-class Saxpy {
- public:
-  Saxpy(const char *driver, const std::string &bundle)
-      : driver_(vyre::make(vyc_driver_open, driver)),
-        context_(vyre::make(vyc_context_open, driver_.get(), 0)),
-        bundle_(vyre::make(vyc_bundle_open, bundle.c_str(), nullptr, std::size_t{0})),
-        kernel_(load(context_.get(), bundle_.get())) {}
+using Saxpy = vyre::Kernel<vyre::In<float>, vyre::In<float>, vyre::Out<float>, vyre::Scalar<float>>;
 
-  // a x + y
-  Floats operator()(const Floats &x, const Floats &y, float a) const {
-    Floats out(x.size());
-    std::array<vyc_argument, 3> arguments{};
-    for (vyc_argument &argument : arguments) argument.kind = VYC_ARGUMENT_HOST;
-    arguments[0].data = x.data();
-    arguments[0].count = x.size();
-    arguments[1].data = y.data();
-    arguments[1].count = y.size();
-    arguments[2].result = out.data();
-    arguments[2].count = out.size();
-    const std::uint64_t scalar = vyc_bits_f32(a);
-    const vyc_run run = run_of(arguments, scalar);
-    vyre::check(vyc_bundled_kernel_run(kernel_.get(), nullptr, &run));
-    return out;
+// Three times, as one graph: each step reads what the one before wrote, which the graph finds out.
+Floats thrice(const vyre::Context &context, const Saxpy &saxpy, const Floats &x, const Floats &y,
+              float a) {
+  const auto stream = vyre::Stream::create(context);
+  const auto graph = vyre::Graph::create(context);
+  const auto addend = vyre::Array<float>::copy_of(context, y);
+  std::vector<vyre::Array<float>> values;
+  values.push_back(vyre::Array<float>::copy_of(context, x));
+  for (int step = 0; step < 3; step++) {
+    values.push_back(vyre::Array<float>::alloc(context, x.size()));
+    saxpy.record(graph, values[values.size() - 2], addend, values.back(), a);
   }
-
-  // Three times, as one graph: each step reads what the one before wrote, which the graph finds
-  // out.
-  Floats thrice(const Floats &x, const Floats &y, float a) const {
-    const std::uint64_t scalar = vyc_bits_f32(a);
-    vyc_prepared *held = nullptr;
-    vyre::check(vyc_bundled_kernel_prepared(kernel_.get(), &held));
-    const vyre::Owned<vyc_prepared> prepared(held);
-    const auto graph = vyre::make(vyc_graph_create, context_.get());
-    const auto addend = buffer(y);
-    std::vector<vyre::Owned<vyc_buffer>> values;
-    values.push_back(buffer(x));
-    for (int step = 0; step < 3; step++) {
-      values.push_back(buffer(x));
-      const std::array<vyc_buffer *, 3> buffers{values[values.size() - 2].get(), addend.get(),
-                                                values.back().get()};
-      std::array<vyc_argument, 3> arguments{};
-      for (std::size_t i = 0; i < 3; i++) {
-        arguments[i].kind = VYC_ARGUMENT_BUFFER;
-        arguments[i].buffer = buffers[i];
-        arguments[i].count = x.size();
-      }
-      vyc_run run = run_of(arguments, scalar);
-      std::uint32_t number = 0;
-      vyre::check(vyc_bundled_kernel_resolve(kernel_.get(), &run));
-      vyre::check(vyc_graph_add_launch(graph.get(), &number, prepared.get(), &run));
-    }
-    vyre::check(vyc_graph_finish(graph.get()));
-    vyre::check(vyc_graph_launch(graph.get(), nullptr, 0, nullptr));
-    Floats out(x.size());
-    vyre::check(vyc_copy_out(values.back().get(), 0, out.data(), out.size() * sizeof(float)));
-    return out;
-  }
-
- private:
-  static vyre::Owned<vyc_bundled_kernel> load(vyc_context *context, vyc_bundle *bundle) {
-    return vyre::make(vyc_bundled_kernel_load, nullptr, std::size_t{0}, context, bundle, "saxpy",
-                      std::uint64_t{0});
-  }
-
-  // Refers to its arguments; the grid is left to the kernel.
-  static vyc_run run_of(const std::array<vyc_argument, 3> &arguments, const std::uint64_t &scalar) {
-    vyc_run run{};
-    run.struct_size = sizeof run;
-    run.argument_count = 3;
-    run.arguments = arguments.data();
-    run.scalar_count = 1;
-    run.scalars = &scalar;
-    run.timeout_ns = -1;
-    return run;
-  }
-
-  vyre::Owned<vyc_buffer> buffer(const Floats &values) const {
-    const std::uint64_t bytes = values.size() * sizeof(float);
-    auto made = vyre::make(vyc_buffer_alloc, context_.get(), bytes);
-    vyre::check(vyc_copy_in(made.get(), 0, values.data(), bytes));
-    return made;
-  }
-
-  vyre::Owned<vyc_driver> driver_;
-  vyre::Owned<vyc_context> context_;
-  vyre::Owned<vyc_bundle> bundle_;
-  vyre::Owned<vyc_bundled_kernel> kernel_;
-};
+  graph.finish();
+  graph.launch(stream);
+  Floats out(x.size());
+  values.back().copy_out(out);
+  return out;
+}
 
 } // namespace
 
@@ -132,11 +65,15 @@ int main(int count, char **words) {
     return 2;
   }
   try {
-    const Saxpy saxpy(count == 8 ? words[7] : nullptr, words[1]);
+    const auto driver = vyre::Driver::open(count == 8 ? words[7] : nullptr);
+    const auto context = vyre::Context::open(driver);
+    const Saxpy saxpy(context, vyre::Bundle::open(words[1]), "saxpy", {"x", "y", "out", "a"});
     const Floats x = read(words[2]), y = read(words[3]);
     const float a = std::stof(words[4]);
-    write(words[5], saxpy(x, y, a));
-    write(words[6], saxpy.thrice(x, y, a));
+    Floats out(x.size());
+    saxpy(x, y, out, a);
+    write(words[5], out);
+    write(words[6], thrice(context, saxpy, x, y, a));
     std::cout << x.size() << " elements, twice\n";
     return 0;
   } catch (const std::exception &error) {

@@ -51,7 +51,7 @@ def test_every_function_of_the_header_is_exported() -> None:
 
 
 def test_cython_has_every_function_once() -> None:
-    declarations = r"^ +(?:vyc_status|uint32_t|void) (vyc_\w+)\("
+    declarations = r"^ +(?:vyc_status |uint32_t |void |const char \*)(vyc_\w+)\("
     declared = [name for path in CYTHON for name in re.findall(declarations, path.read_text(), re.MULTILINE)]
 
     assert sorted(declared) == LISTED

@@ -75,6 +75,6 @@ def test_the_page_does_what_it_says(
         "python": 2,
         "cpp": 1,
         "cmake": 1,
-        "sh": 6,
+        "sh": 7,
         "text": 6,
     }

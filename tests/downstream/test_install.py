@@ -43,6 +43,7 @@ def test_exactly_what_a_host_needs_is_installed(installed: Path) -> None:
     parts = {f"include/vyre_cuda/{path.name}" for path in (ROOT / "csrc" / "include" / "vyre_cuda").iterdir()}
     assert {str(path.relative_to(installed)) for path in installed.rglob("*") if not path.is_dir()} == parts | {
         "include/vyre_cuda.h",
+        "include/vyre_cuda.hpp",
         "lib/libvyre_cuda.so",
         f"lib/{soname}",
         f"lib/libvyre_cuda.so.{version}",
@@ -59,9 +60,9 @@ def test_exactly_what_a_host_needs_is_installed(installed: Path) -> None:
 
 
 def test_no_file_names_the_place_of_the_build(installed: Path) -> None:
-    texts = [path.read_text() for path in installed.rglob("*") if path.suffix in (".cmake", ".pc", ".h")]
+    texts = [path.read_text() for path in installed.rglob("*") if path.suffix in (".cmake", ".pc", ".h", ".hpp")]
 
-    assert len(texts) == 6 + len(list((ROOT / "csrc" / "include" / "vyre_cuda").iterdir()))
+    assert len(texts) == 7 + len(list((ROOT / "csrc" / "include" / "vyre_cuda").iterdir()))
     assert [text for text in texts if str(installed.parent) in text] == []
 
 
@@ -80,6 +81,25 @@ def test_a_host_is_built_by_pkg_config_against_the_moved_prefix(installed: Path,
     assert Path(next(flag for flag in flags if flag.startswith("-L"))[2:]).samefile(installed / "lib")
     libraries = {"LD_LIBRARY_PATH": str(installed / "lib")}
     assert call([tmp_path / "host", EMULATOR], environment=libraries) == f"{VERSION_NUMBER}\n"
+
+
+def test_a_host_with_the_cpp_header_is_built_against_the_moved_prefix(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "host.cpp").write_text(
+        '#include <cstdio>\n#include <vyre_cuda.hpp>\n'
+        "int main(int, char **words) {\n"
+        "  const auto driver = vyre::Driver::open(words[1]);\n"
+        "  const auto context = vyre::Context::open(driver);\n"
+        '  std::printf("%d\\n", context.caps().warp_size);\n}\n'
+    )
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.22)\nproject(host LANGUAGES CXX)\nset(CMAKE_CXX_STANDARD 17)\n"
+        "find_package(vyre_cuda 0.1 CONFIG REQUIRED)\nadd_executable(host host.cpp)\n"
+        "target_link_libraries(host PRIVATE vyre_cuda::vyre_cuda)\n"
+    )
+    call(configure(tmp_path, tmp_path / "build", CMAKE_PREFIX_PATH=installed))
+    call([program("cmake"), "--build", tmp_path / "build"])
+
+    assert call([tmp_path / "build" / "host", EMULATOR]) == "32\n"
 
 
 def test_a_missing_emulator_is_said_when_it_is_asked_for(installed: Path, tmp_path: Path) -> None:

@@ -44,6 +44,10 @@
   X("copy-own-out", copy_own_out)                                                                  \
   X("copy-within", copy_within)                                                                    \
   X("fill", fill)                                                                                  \
+  X("stream-copy-in", stream_copy_in)                                                              \
+  X("stream-copy-out", stream_copy_out)                                                            \
+  X("stream-copy", stream_copy)                                                                    \
+  X("stream-fill", stream_fill)                                                                    \
   X("upload", upload)                                                                              \
   X("download", download)                                                                          \
   X("fail", fail)                                                                                  \

@@ -57,6 +57,69 @@ void operate_fill(uint32_t thread) {
   scene_leave(number, vyc_fill(s->hot.handle, 0, number, 4, 4));
 }
 
+/* The memory is released while the copy may still have to read it. */
+void operate_stream_copy_in(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_pinned *pinned = NULL;
+  void *data = NULL;
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "copy in on stream two",
+                                                        .stream = STREAM_TWO,
+                                                        .writes = scene_set(&s->hot)},
+                                      BY_ITSELF, 0);
+  vyc_status status = vyc_pinned_alloc(&pinned, s->context, sizeof(uint64_t));
+  if (status == VYC_OK) status = vyc_pinned_data(pinned, &data);
+  if (status == VYC_OK) {
+    *(uint64_t *)data = number;
+    status = vyc_stream_copy_in(s->two, s->hot.handle, 0, pinned, 0, sizeof(uint64_t));
+  }
+  vyc_pinned_release(pinned);
+  scene_leave(number, status);
+}
+
+void operate_stream_copy_out(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_pinned *pinned = NULL;
+  void *data = NULL;
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "copy out on stream two",
+                                                        .stream = STREAM_TWO,
+                                                        .flags = ORDER_BLOCKS,
+                                                        .reads = scene_set(&s->hot)},
+                                      BY_ITSELF, 0);
+  vyc_status status = vyc_pinned_alloc(&pinned, s->context, sizeof(uint64_t));
+  if (status == VYC_OK) status = vyc_pinned_data(pinned, &data);
+  if (status == VYC_OK)
+    status = vyc_stream_copy_out(s->two, pinned, 0, s->hot.handle, 0, sizeof(uint64_t));
+  if (status == VYC_OK) status = vyc_stream_synchronize(s->two);
+  if (status == VYC_OK) order_check_read(&s->order, number, s->hot.number, *(uint64_t *)data);
+  vyc_pinned_release(pinned);
+  scene_leave(number, status);
+}
+
+void operate_stream_copy(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "copy on stream two",
+                                                        .stream = STREAM_TWO,
+                                                        .reads = scene_set(&s->hot),
+                                                        .writes = scene_set(&s->out),
+                                                        .in = s->hot.address,
+                                                        .out = s->out.address},
+                                      BY_ITSELF, 1);
+  scene_leave(number, vyc_stream_copy(s->two, s->out.handle, 0, s->hot.handle, 0, 8));
+}
+
+void operate_stream_fill(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  const uint32_t number = scene_enter((order_operation){.name = "fill on stream two",
+                                                        .stream = STREAM_TWO,
+                                                        .writes = scene_set(&s->hot)},
+                                      BY_ITSELF, 0);
+  scene_leave(number, vyc_stream_fill(s->two, s->hot.handle, 0, number, 4, 4));
+}
+
 void operate_upload(uint32_t thread) {
   scene *s = the_scene();
   (void)thread;

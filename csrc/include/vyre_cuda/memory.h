@@ -86,6 +86,20 @@ VYC_API vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes
 VYC_API vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes,
                             uint64_t bytes);
 
+/* The same in the order of a stream, as a launch there, and without a wait: from page-locked memory
+ * to a buffer, back, between buffers of one context, and fills. Ranges are checked; those of a copy
+ * may not overlap. The memory must not change, or is not written yet, until the stream has reached
+ * the copy (vyc_stream_synchronize, an event); everything may be released at once. VYC_E_INVALID:
+ * the stream is being captured. */
+VYC_API vyc_status vyc_stream_copy_in(vyc_stream *stream, vyc_buffer *to, uint64_t to_offset,
+                                      vyc_pinned *from, uint64_t from_offset, uint64_t bytes);
+VYC_API vyc_status vyc_stream_copy_out(vyc_stream *stream, vyc_pinned *to, uint64_t to_offset,
+                                       vyc_buffer *from, uint64_t from_offset, uint64_t bytes);
+VYC_API vyc_status vyc_stream_copy(vyc_stream *stream, vyc_buffer *to, uint64_t to_offset,
+                                   vyc_buffer *from, uint64_t from_offset, uint64_t bytes);
+VYC_API vyc_status vyc_stream_fill(vyc_stream *stream, vyc_buffer *to, uint64_t offset,
+                                   uint32_t value, uint32_t element_bytes, uint64_t bytes);
+
 typedef struct vyc_transfer {
   vyc_buffer *buffer;
   uint64_t offset, bytes;

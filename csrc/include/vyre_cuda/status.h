@@ -54,6 +54,10 @@ typedef struct vyc_error {
  * the first. */
 VYC_API vyc_status vyc_last_error(vyc_error *error_out);
 
+/* "operation: message" of the same record, for hosts that only print it; "" before the first failure.
+ * Valid until the thread's next failure or call of this function. */
+VYC_API const char *vyc_last_message(void);
+
 /* Library version: major * 10000 + minor * 100 + patch. */
 VYC_API uint32_t vyc_version(void);
 

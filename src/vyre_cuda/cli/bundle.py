@@ -9,6 +9,7 @@ from typing import Any
 import vyre_cuda as vc
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.failures import UsageError
+from vyre_cuda.cli.header import write_header
 from vyre_cuda.cli.launcher import launcher as write_launcher
 from vyre_cuda.cli.sources import load_program, load_programs
 from vyre_cuda.cli.values import read_known
@@ -31,13 +32,14 @@ def bundle(
     source: bool,
     cubins: bool | None,
     launcher: Path | None,
+    cpp: Path | None,
 ) -> int:
     """Write a bundle of all programs of the file (or the one named), or open an existing one; print its contents.
 
-    With `launcher`, a C++ program around it is written to that folder.
+    With `launcher`, a C++ program around it is written to that folder; with `cpp`, a C++ header for it to that file.
     """
     if file.suffix == SUFFIX and out is None:
-        return _tell(console, file, launcher)
+        return _tell(console, file, launcher, cpp)
     if out is None:
         raise UsageError("-o OUT.vyre is required: the file to write the bundle to")
     programs = load_programs(file) if program is None else [load_program(file, program)]
@@ -63,12 +65,13 @@ def bundle(
         if targets is not None and error.capability in targets:
             raise UsageError(f"--targets: {error}") from None
         raise
-    return _tell(console, out, launcher)
+    return _tell(console, out, launcher, cpp)
 
 
-def _tell(console: Console, file: Path, launcher: Path | None) -> int:
+def _tell(console: Console, file: Path, launcher: Path | None, cpp: Path | None) -> int:
     found = vc.load_bundle(file)
     written = [] if launcher is None else write_launcher(console, bundle=file, folder=launcher)
+    header = None if cpp is None else write_header(found, stem=file.stem, to=cpp)
     kernels = [
         {
             "name": kernel.name,
@@ -90,7 +93,7 @@ def _tell(console: Console, file: Path, launcher: Path | None) -> int:
     ]
     if console.json:
         facts = {"file": str(file), "bytes": found.nbytes, "digest": found.digest}
-        console.data({**facts, "kernels": kernels, "graphs": graphs, "launcher": written})
+        console.data({**facts, "kernels": kernels, "graphs": graphs, "launcher": written, "cpp": header})
         return 0
     console.line(f"{file}: {found.nbytes} bytes, digest {found.digest[:16]}")
     for kernel in found.kernels.values():

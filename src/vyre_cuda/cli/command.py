@@ -27,7 +27,7 @@ A scalar is a number. A buffer is one of
   1,2,3          its elements
 """ + "\n".join(f"  {form:<13}  {meaning}" for form, meaning in FORMS.items())
 
-_BUNDLE_HELP = "Without -o, FILE is a bundle (.vyre) and its contents are printed. --launcher works with both."
+_BUNDLE_HELP = "Without -o, FILE is a bundle (.vyre) and its contents are printed. --launcher and --cpp work with both."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,6 +114,7 @@ def _dispatch(console: Console, options: argparse.Namespace) -> int:
                 source=options.source,
                 cubins=options.cubins,
                 launcher=options.launcher,
+                cpp=options.cpp,
             )
         case _:
             return demo.demo(console, device=options.device, seed=options.seed)
@@ -202,6 +203,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     meaning = "write a C++ program with the bundle embedded, and its CMakeLists.txt, to this folder"
     add.add_argument("--launcher", type=Path, metavar="DIR", help=meaning)
+    meaning = "write a C++ header with a class for each kernel and graph"
+    add.add_argument("--cpp", type=Path, metavar="NAME.hpp", help=meaning)
     _add_json(add)
 
     add = commands.add_parser("cache", help="inspect, check or empty the cache of compiled kernels on disk")

@@ -32,6 +32,7 @@ cdef extern from "vyre_cuda.h" nogil:
         char launches[1024]
 
     vyc_status vyc_last_error(vyc_error *error_out)
+    const char *vyc_last_message()
     uint32_t vyc_version()
 
     ctypedef struct vyc_driver
@@ -167,6 +168,22 @@ cdef extern from "vyre_cuda.h" nogil:
                                 int64_t timeout_ns)
     vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *source, uint64_t from_offset, uint64_t nbytes)
     vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes, uint64_t nbytes)
+    ctypedef struct vyc_notice:
+        uint32_t struct_size
+        int32_t fd
+        void (*call)(void *user, vyc_status status) noexcept nogil
+        void *user
+    vyc_status vyc_ticket_notify(vyc_ticket *ticket, const vyc_notice *notice)
+    vyc_status vyc_event_notify(vyc_event *event, const vyc_notice *notice)
+    vyc_status vyc_stream_notify(vyc_stream *stream, const vyc_notice *notice)
+    vyc_status vyc_stream_copy_in(vyc_stream *stream, vyc_buffer *to, uint64_t to_offset, vyc_pinned *from_,
+                                  uint64_t from_offset, uint64_t nbytes)
+    vyc_status vyc_stream_copy_out(vyc_stream *stream, vyc_pinned *to, uint64_t to_offset, vyc_buffer *from_,
+                                   uint64_t from_offset, uint64_t nbytes)
+    vyc_status vyc_stream_copy(vyc_stream *stream, vyc_buffer *to, uint64_t to_offset, vyc_buffer *from_,
+                               uint64_t from_offset, uint64_t nbytes)
+    vyc_status vyc_stream_fill(vyc_stream *stream, vyc_buffer *to, uint64_t offset, uint32_t value,
+                               uint32_t element_bytes, uint64_t nbytes)
     vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t nbytes)
 
     ctypedef struct vyc_transfer:
