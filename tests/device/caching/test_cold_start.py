@@ -74,6 +74,13 @@ SELDOM = (
     "ir.core.printing",
     "ir.semantics.elementwise",
 )
+# What only launches of many threads need.
+LARGE = (
+    "codegen.several",
+    "passes.elements",
+    "passes.eligible",
+    *(f"runtime.kernel.large_{n}" for n in ("entry", "lowering")),
+)
 # Modules of a start with a warm cache, and the folders that they are in, each an empty module of its own: about a
 # tenth of a millisecond. More are no mistake; they are a decision.
 MOST_MODULES = 70
@@ -173,6 +180,10 @@ def test_a_first_compilation_loads_nothing_that_only_other_programs_need(cold_an
     names = own(cold_and_warm[0]["kernel"])
 
     assert [name for name in names if name.partition(".")[0] == "functions" or name in SELDOM] == []
+
+
+def test_a_first_result_does_not_wait_for_the_form_for_large_launches(cold_and_warm):
+    assert [name for name in own(cold_and_warm[0]["result"]) if name in LARGE] == []
 
 
 TEXT = """

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 import vyre_cuda as vc
+from vyre_cuda.ir.core import limits
 from vyre_cuda.testing.emulator import Emulator
 
 from .. import bundle_programs, programs
@@ -97,6 +98,26 @@ def launches(device: vc.Device) -> None:
     device.compile(programs.every_second()).launch(device.array(np.arange(300, dtype=np.uint32)), spread)
     device.synchronize()
     np.testing.assert_array_equal(np.arange(300), spread.numpy()[::2])
+
+
+@scenario
+def first_large_launches(device: vc.Device) -> None:
+    """The entry for large launches is compiled in the middle of them."""
+    b = vc.Builder("counted", block=32)
+    x = b.inout("x", vc.f32)
+    with b.if_(vc.global_id.x < x.size):
+        x[vc.global_id.x] = x[vc.global_id.x] + 1.0
+    before, limits.LARGE_LAUNCH = limits.LARGE_LAUNCH, 64
+    try:
+        kernel = device.compile(b.build())
+        array = device.array(X)
+        kernel.launch(device.zeros(32, vc.f32))
+        for number in (1, 2, 3):
+            kernel.launch(array)
+            np.testing.assert_array_equal(X + np.float32(number), array.numpy())
+        assert kernel.several is not None
+    finally:
+        limits.LARGE_LAUNCH = before
 
 
 @scenario

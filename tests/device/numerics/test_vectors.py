@@ -292,6 +292,7 @@ def drawn(seed: int) -> vc.Program:
     return b.build()
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("part", range(8))
 def test_random_orders(device: vc.Device, part: int) -> None:
     vectors = 0

@@ -276,7 +276,7 @@ def test_a_step_in_a_loop_belongs_to_its_statement_also_where_it_is_computed_bef
     assert found == [(2, "add(c, u32:0)", "c"), (3, "add(t, u32:0)", "t")]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(program=programs())
 def test_the_same_is_computed_for_who_asks(program: vc.Program) -> None:
     options = {"precision": "ieee", "bounds": "check", "debug": False}

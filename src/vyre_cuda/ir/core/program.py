@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vyre_cuda.ir.core.nodes import Expr, OwnArray, Parameter, SharedArray, Source, Stmt
 from vyre_cuda.ir.core.types import Type, u32
+from vyre_cuda.ir.wire import wire
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass, field
 
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
     import hashlib
 
     from vyre_cuda.ir.text import text
-    from vyre_cuda.ir.wire import wire
 else:
     hashlib = later("hashlib")
-    text, wire = later("vyre_cuda.ir.text.text"), later("vyre_cuda.ir.wire.wire")
+    text = later("vyre_cuda.ir.text.text")
 
 
 @dataclass(frozen=True, slots=True)
