@@ -43,11 +43,14 @@ class Terms:
     """
 
     __slots__ = (
+        "_keys",
         "_link",
         "_marks",
+        "_outer",
         "_parents",
         "_table",
         "_undo",
+        "_weights",
         "args",
         "attrs",
         "best",
@@ -84,26 +87,32 @@ class Terms:
         self.loose: list[int | None] = []  # of a narrow integer: the same with any upper bits
         self.committed: list[bool] = []  # whether that value is used for sure
         self._table: dict[Key, int] = {}
+        self._weights: list[int | None] = []  # of terms of which they were asked and cannot change
+        # What closing a scope undoes: new keys of the table, and changes of what was there before.
+        self._keys: list[Key] = []
         self._undo: list[tuple[Any, Any, Any]] = []
-        self._marks: list[tuple[int, int]] = []  # of each open scope: the terms and the changes before it
+        self._marks: list[tuple[int, int, int]] = []  # of each open scope: the terms, keys and changes before it
+        self._outer = 0  # terms before the innermost scope
         self.pending: list[int] = []  # classes whose value is being computed
         self.fired: list[tuple[str, int, int]] | None = None  # rule, term and class, if anyone wants to know
 
     # ---- scopes ----
 
     def open_scope(self) -> None:
-        self._marks.append((len(self.ops), len(self._undo)))
+        self._outer = len(self.ops)
+        self._marks.append((self._outer, len(self._keys), len(self._undo)))
 
     def close_scope(self) -> None:
         """As it was when the scope was opened."""
-        terms, changes = self._marks.pop()
-        undo = self._undo
+        terms, keys, changes = self._marks.pop()
+        self._outer = self._marks[-1][0] if self._marks else 0
+        undo, table = self._undo, self._table
         while len(undo) > changes:
             where, at, old = undo.pop()
-            if old is None and where is self._table:
-                del where[at]
-            else:
-                where[at] = old
+            where[at] = old
+        for key in self._keys[keys:]:
+            del table[key]
+        del self._keys[keys:]
         for of_term in (self.ops, self.types, self.args, self.attrs):
             del of_term[terms:]
         for of_class in (
@@ -115,18 +124,22 @@ class Terms:
             self.values,
             self.loose,
             self.committed,
+            self._weights,
         ):
             del of_class[terms:]
 
     def put(self, where: list[Any], class_: int, new: Any) -> None:
         """Change what is known of a class until the scope closes."""
-        if self._marks and class_ < self._marks[-1][0]:
+        if class_ < self._outer:
             self._undo.append((where, class_, where[class_]))
         where[class_] = new
 
     def _enter(self, key: Key, class_: int) -> None:
         if self._marks:
-            self._undo.append((self._table, key, self._table.get(key)))
+            if key in self._table:
+                self._undo.append((self._table, key, self._table[key]))
+            else:
+                self._keys.append(key)
         self._table[key] = class_
 
     # ---- making terms ----
@@ -239,17 +252,13 @@ class Terms:
         self.attrs.append(attr)
         if made == len(self._link):
             self._make_room(made)
-        shared = 0
-        if self._marks:
-            shared = self._marks[-1][0]
-            if key is not None:
-                self._undo.append((self._table, key, self._table.get(key)))
-        if key is not None:
+        if key is not None:  # which nothing has
             self._table[key] = made
-        parents = self._parents
+            self._keys.append(key)
+        parents, outer = self._parents, self._outer
         for arg in args:
             above = parents[arg]
-            if arg < shared:
+            if arg < outer:
                 self._undo.append((above, slice(len(above), None), ()))
             above.append(made)
         return made
@@ -263,13 +272,14 @@ class Terms:
         self._parents += [[] for _ in made]
         self.linear += _NOTHING
         self.values += _NOTHING
+        self._weights += _NOTHING
         self.loose += _NOTHING
         self.committed += _NOT_YET
 
     def _put_above(self, class_: int, made: Iterable[int]) -> None:
         """These terms are on top of the class."""
         above = self._parents[class_]
-        if self._marks and class_ < self._marks[-1][0]:
+        if class_ < self._outer:
             self._undo.append((above, slice(len(above), None), ()))
         above.extend(made)
 
@@ -356,39 +366,48 @@ class Terms:
         From the limit on, any number that is not below it.
         """
         total = 0
-        seen: set[int] = set()
+        seen: set[int] = set(roots)
+        most = len(seen) + _MOST_COUNTED
         work = [term]
         link, best, committed, values = self._link, self.best, self.committed, self.values
+        ops, args, weights = self.ops, self.args, self._weights
         while work:
             at = work.pop()
-            total += self._weight(at)
+            price = weights[at]
+            total += self._weight(at) if price is None else price
             if total >= limit:
                 return limit
-            for arg in self.parts(at):
+            for arg in args[at] if ops[at] not in QUOTIENT_OF_REST else self.parts(at):
                 if link[arg] != arg:
                     arg = self.find(arg)
-                if arg in seen or (committed[arg] and values[arg] is not None):
+                if committed[arg] and values[arg] is not None:
                     continue
-                if arg in roots:
-                    return _NEVER
+                if arg in seen:
+                    if arg in roots:
+                        return _NEVER
+                    continue
                 seen.add(arg)
                 work.append(best[arg])
-            if len(seen) > _MOST_COUNTED:
+            if len(seen) > most:
                 return _NEVER
         return total
 
     def _weight(self, term: int) -> int:
         op = self.ops[term]
         if op == "sum":
-            return linear.weight(self.attrs[term], self.types[term])
-        if op == "add":
+            found = linear.weight(self.attrs[term], self.types[term])
+        elif op == "add":
             ops, best = self.ops, self.best
             for arg in self.args[term]:
                 if ops[best[self.find(arg)]] == "multiply":
                     return 0
+            return weight(op, self.types[term])
         elif op in DIVISIONS:
             return weight_of_division(op, self.types[term], self.integer_of(self.args[term][-1]))
-        return weight(op, self.types[term])
+        else:
+            found = weight(op, self.types[term])
+        self._weights[term] = found
+        return found
 
     def choose(self, class_: int) -> int:
         """The form in which the class is computed now."""
