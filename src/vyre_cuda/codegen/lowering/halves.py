@@ -43,10 +43,10 @@ def _as_f32(bits: int) -> int:
 def rounded(b: Builder, type_: Type, value: int) -> int:
     """An f32 rounded to the type, to nearest even."""
     if type_ is f16:
-        return b.convert("float.f16", "f32", b.convert("half.f16", "b16", value))
+        return b.emit("float.f16", "f32", (b.convert("half.f16", "b16", value),))
     if b.target.sm >= _NO_BF16_BELOW:
-        half = b.convert("half.bf16", "b16", value)
-        return from_bits(b, bf16, b.convert("zero_extend", "u32", half))
+        bits = b.emit("zero_extend", "u32", (b.convert("half.bf16", "b16", value),))
+        return b.emit("bits.f32", "f32", (b.emit("left_shift", "u32", (bits, b.constant("u32", 16))),))
     return _rounded_bits(b, value)
 
 

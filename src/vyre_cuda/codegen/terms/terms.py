@@ -43,6 +43,7 @@ class Terms:
     """
 
     __slots__ = (
+        "_heavy",
         "_keys",
         "_link",
         "_marks",
@@ -88,6 +89,7 @@ class Terms:
         self.committed: list[bool] = []  # whether that value is used for sure
         self._table: dict[Key, int] = {}
         self._weights: list[int | None] = []  # of terms of which they were asked and cannot change
+        self._heavy: set[int] = set()  # terms that need more than is counted, until something changes
         # What closing a scope undoes: new keys of the table, and changes of what was there before.
         self._keys: list[Key] = []
         self._undo: list[tuple[Any, Any, Any]] = []
@@ -105,6 +107,7 @@ class Terms:
     def close_scope(self) -> None:
         """As it was when the scope was opened."""
         terms, keys, changes = self._marks.pop()
+        self._heavy.clear()
         self._outer = self._marks[-1][0] if self._marks else 0
         undo, table = self._undo, self._table
         while len(undo) > changes:
@@ -301,6 +304,7 @@ class Terms:
     def union(self, one: int, other: int) -> None:
         """Both classes are equal, and so are terms on top of them that differ in nothing else."""
         work = [(one, other)]
+        self._heavy.clear()
         while work:
             one, other = (self.find(class_) for class_ in work.pop())
             if one == other:
@@ -370,13 +374,15 @@ class Terms:
         most = len(seen) + _MOST_COUNTED
         work = [term]
         link, best, committed, values = self._link, self.best, self.committed, self.values
-        ops, args, weights = self.ops, self.args, self._weights
+        ops, args, weights, heavy = self.ops, self.args, self._weights, self._heavy
         while work:
             at = work.pop()
             price = weights[at]
             total += self._weight(at) if price is None else price
             if total >= limit:
                 return limit
+            if at in heavy:
+                return _NEVER
             for arg in args[at] if ops[at] not in QUOTIENT_OF_REST else self.parts(at):
                 if link[arg] != arg:
                     arg = self.find(arg)
@@ -389,6 +395,7 @@ class Terms:
                 seen.add(arg)
                 work.append(best[arg])
             if len(seen) > most:
+                heavy.add(term)
                 return _NEVER
         return total
 
@@ -422,11 +429,13 @@ class Terms:
                     best, price = form, other
             if best != self.best[class_]:
                 self.put(self.best, class_, best)
+                self._heavy.clear()
         return best
 
     def commit(self, class_: int) -> None:
         """The value of the class is used, and all that it was computed from."""
         link, committed = self._link, self.committed
+        self._heavy.clear()
         work = [class_]
         while work:
             at = work.pop()
@@ -441,7 +450,13 @@ class Terms:
     def is_sum_of_values(self, class_: int) -> bool:
         """Whether the linear form of the class is one of classes that have values."""
         form = self.linear[self.find(class_)]
-        return form is not None and all(self.values[self.find(term)] is not None for term, _ in form.terms)
+        if form is None:
+            return False
+        link, values = self._link, self.values
+        for term, _ in form.terms:
+            if values[term if link[term] == term else self.find(term)] is None:
+                return False
+        return True
 
     def constant(self, class_: int) -> int | None:
         """The bits of a constant, None for others."""
