@@ -453,10 +453,7 @@ class Terms:
         if form is None:
             return False
         link, values = self._link, self.values
-        for term, _ in form.terms:
-            if values[term if link[term] == term else self.find(term)] is None:
-                return False
-        return True
+        return None not in [values[term if link[term] == term else self.find(term)] for term, _ in form.terms]
 
     def constant(self, class_: int) -> int | None:
         """The bits of a constant, None for others."""
