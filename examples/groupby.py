@@ -71,19 +71,18 @@ def group(text: vc.In[vc.u8], largest: vc.InOut[vc.i64]):
     keys, count, cents, last = (vc.output(each, largest.size) for each in (vc.u64, vc.u32, vc.i64, vc.i32))
     bad = vc.output(vc.u32, 1)
     i = vc.work(text.size)
-    if i >= text.size or text[i] == END or (i > 0 and text[i - 1] != END):
-        return
-    name, p = hashed(text, i, FNV)
-    ident, q = number(text, p + 1, 0)
-    price, r = number(text, q + 1, 2)
-    if text[p] == COMMA and text[q] == COMMA and (r == text.size or text[r] == END):
-        slot = slot_of(keys, name ^ vc.u64(ident))
-        vc.atomic_add(count, slot, 1)
-        vc.atomic_add(cents, slot, price)
-        vc.atomic_max(largest, slot, price)
-        vc.atomic_max(last, slot, i)
-    else:
-        vc.atomic_add(bad, 0, 1)
+    if i < text.size and text[i] != END and (i == 0 or text[i - 1] == END):
+        name, p = hashed(text, i, FNV)
+        ident, q = number(text, p + 1, 0)
+        price, r = number(text, q + 1, 2)
+        if text[p] == COMMA and text[q] == COMMA and (r == text.size or text[r] == END):
+            slot = slot_of(keys, name ^ vc.u64(ident))
+            vc.atomic_add(count, slot, 1)
+            vc.atomic_add(cents, slot, price)
+            vc.atomic_max(largest, slot, price)
+            vc.atomic_max(last, slot, i)
+        else:
+            vc.atomic_add(bad, 0, 1)
 
 
 class Group(NamedTuple):
