@@ -25,7 +25,7 @@ from kernels import KERNELS
 import vyre_cuda as vc
 from vyre_cuda.passes import elements
 from vyre_cuda.passes.pipeline import prepared
-from vyre_cuda.runtime.kernel.lowering import wide_of
+from vyre_cuda.runtime.kernel.large_lowering import wide_of
 
 
 def _cross(flat: bool) -> vc.Program:

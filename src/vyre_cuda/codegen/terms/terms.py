@@ -45,7 +45,6 @@ class Terms:
     __slots__ = (
         "_heavy",
         "_keys",
-        "_link",
         "_marks",
         "_outer",
         "_parents",
@@ -61,6 +60,7 @@ class Terms:
         "interval_of",
         "keeps_subnormals",
         "linear",
+        "link",
         "loose",
         "ops",
         "pending",
@@ -79,7 +79,7 @@ class Terms:
         self.args: list[tuple[int, ...]] = []
         self.attrs: list[Any] = []  # bits of a constant, SSA value of a leaf, linear form of a sum, type of a cast
         # By class.
-        self._link: list[int] = []
+        self.link: list[int] = []
         self._parents: list[list[int]] = []
         self.forms: list[tuple[int, ...]] = []
         self.best: list[int] = []
@@ -119,7 +119,7 @@ class Terms:
         for of_term in (self.ops, self.types, self.args, self.attrs):
             del of_term[terms:]
         for of_class in (
-            self._link,
+            self.link,
             self._parents,
             self.forms,
             self.best,
@@ -149,7 +149,7 @@ class Terms:
 
     def find(self, class_: int) -> int:
         """The class that represents it."""
-        link = self._link
+        link = self.link
         while link[class_] != class_:
             class_ = link[class_]
         return class_
@@ -176,7 +176,7 @@ class Terms:
 
     def apply(self, op: str, type_: Type, args: tuple[int, ...]) -> int:
         """The class of an op on classes; `type_` is the result's."""
-        link = self._link
+        link = self.link
         for arg in args:
             if link[arg] != arg:
                 args = tuple([self.find(arg) for arg in args])
@@ -241,7 +241,7 @@ class Terms:
     def add_sum(self, class_: int, form: Affine, type_: Type) -> None:
         """A cheaper form of a class that was just made, so that no other depends on it."""
         made = self._append(None, "sum", type_, tuple([self.find(term) for term, _ in form.terms]), form)
-        self._link[made] = class_
+        self.link[made] = class_
         self.forms[class_] += (made,)
         self.best[class_] = made
 
@@ -253,7 +253,7 @@ class Terms:
         self.types.append(type_)
         self.args.append(args)
         self.attrs.append(attr)
-        if made == len(self._link):
+        if made == len(self.link):
             self._make_room(made)
         if key is not None:  # which nothing has
             self._table[key] = made
@@ -269,7 +269,7 @@ class Terms:
     def _make_room(self, first: int) -> None:
         """Classes that the next terms will be in."""
         made = range(first, first + _ROOM)
-        self._link += made
+        self.link += made
         self.best += made
         self.forms += [(class_,) for class_ in made]
         self._parents += [[] for _ in made]
@@ -311,7 +311,7 @@ class Terms:
                 continue
             kept, gone = (other, one) if self._comes_first(other, one) else (one, other)
             best = self._better_of(kept, gone)
-            self.put(self._link, gone, kept)
+            self.put(self.link, gone, kept)
             self.put(self.forms, kept, self.forms[kept] + self.forms[gone])
             self.put(self.best, kept, best)
             if self.values[kept] is None and self.values[gone] is not None:
@@ -373,7 +373,7 @@ class Terms:
         seen: set[int] = set(roots)
         most = len(seen) + _MOST_COUNTED
         work = [term]
-        link, best, committed, values = self._link, self.best, self.committed, self.values
+        link, best, committed, values = self.link, self.best, self.committed, self.values
         ops, args, weights, heavy = self.ops, self.args, self._weights, self._heavy
         while work:
             at = work.pop()
@@ -404,9 +404,9 @@ class Terms:
         if op == "sum":
             found = linear.weight(self.attrs[term], self.types[term])
         elif op == "add":
-            ops, best = self.ops, self.best
+            ops, best, link = self.ops, self.best, self.link
             for arg in self.args[term]:
-                if ops[best[self.find(arg)]] == "multiply":
+                if ops[best[arg if link[arg] == arg else self.find(arg)]] == "multiply":
                     return 0
             return weight(op, self.types[term])
         elif op in DIVISIONS:
@@ -434,7 +434,7 @@ class Terms:
 
     def commit(self, class_: int) -> None:
         """The value of the class is used, and all that it was computed from."""
-        link, committed = self._link, self.committed
+        link, committed = self.link, self.committed
         self._heavy.clear()
         work = [class_]
         while work:
@@ -452,12 +452,12 @@ class Terms:
         form = self.linear[self.find(class_)]
         if form is None:
             return False
-        link, values = self._link, self.values
+        link, values = self.link, self.values
         return None not in [values[term if link[term] == term else self.find(term)] for term, _ in form.terms]
 
     def constant(self, class_: int) -> int | None:
         """The bits of a constant, None for others."""
-        if self._link[class_] != class_:
+        if self.link[class_] != class_:
             class_ = self.find(class_)
         return self.attrs[class_] if self.ops[class_] == "const" else None
 
