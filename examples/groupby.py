@@ -20,24 +20,24 @@ import vyre_cuda as vc
 COMMA, END, POINT, MINUS, ZERO = map(ord, ",\n.-0")
 # In the table, a free slot. A group whose hash is 0, or that of another group, is improbable: one in 2^64.
 FREE = 0
+# Where the hash of a name begins (FNV-1a).
+FNV = vc.u64(0xCBF29CE484222325)
 # Digits of a number: 10 ** 18 is within i64.
 MOST_DIGITS = 18
 SMALLEST = -(2**63)
 
 
 @vc.func
-def hashed(text, at):
-    """The hash (FNV-1a) of a field, and where it ends."""
-    key, p = vc.u64(0xCBF29CE484222325), vc.i32(at)
+def hashed(text, p, key):
+    """The hash (FNV-1a) of a field, begun with `key`, and where the field ends."""
     while p < text.size and text[p] not in (COMMA, END):
         key, p = (key ^ vc.u64(text[p])) * 0x100000001B3, p + 1
     return key, p
 
 
 @vc.func
-def digits(text, at):
-    """The number that the digits at a place make, and where they end."""
-    value, p = vc.i64(0), vc.i32(at)
+def digits(text, p, value):
+    """The number to which the digits at a place are appended, and where they end."""
     while text[p] - ZERO <= 9:  # what is no digit wraps to a large number; past the end is 0
         value, p = value * 10 + vc.i64(text[p] - ZERO), p + 1
     return value, p
@@ -47,25 +47,21 @@ def digits(text, at):
 def number(text, at, places):
     """A number with at most `places` decimals, in units of the last one, and where it ends; -1 where there is none."""
     first = at + vc.i32(text[at] == MINUS)
-    whole, p = digits(text, first)
+    whole, p = digits(text, first, vc.i64(0))
     q = p + 1 if places > 0 and text[p] == POINT else p
-    part, end = digits(text, q)
+    value, end = digits(text, q, whole)
     missing = places - (end - q)
-    value = whole * 10**places + part * 10 ** vc.i64(missing)
     good = missing >= 0 and p - first + end - q > 0 and p - first + places <= MOST_DIGITS
-    return -value if text[at] == MINUS else value, end if good else -1
+    return (-value if text[at] == MINUS else value) * 10 ** vc.i64(missing), end if good else -1
 
 
 @vc.func
 def slot_of(keys, key):
     """Where a key is in the table; a new key takes the next free slot."""
-    slot, found = vc.i32(key * 0x9E3779B97F4A7C15 >> 33) % keys.size, vc.bool_(False)
-    for _ in range(keys.size):
-        found = vc.atomic_compare_exchange(keys, slot, FREE, key) in (FREE, key)
-        if found:
-            break
-        slot = (slot + 1) % keys.size
-    assert found, "there are more groups than slots"
+    slot, tries = vc.i32(key * 0x9E3779B97F4A7C15 >> 33) % keys.size, vc.i32(0)
+    while vc.atomic_compare_exchange(keys, slot, FREE, key) not in (FREE, key):
+        slot, tries = (slot + 1) % keys.size, tries + 1
+        assert tries < keys.size, "there are more groups than slots"
     return slot
 
 
@@ -75,19 +71,18 @@ def group(text: vc.In[vc.u8], largest: vc.InOut[vc.i64]):
     keys, count, cents, last = (vc.output(each, largest.size) for each in (vc.u64, vc.u32, vc.i64, vc.i32))
     bad = vc.output(vc.u32, 1)
     i = vc.work(text.size)
-    if i >= text.size or text[i] == END or (i > 0 and text[i - 1] != END):
-        return
-    name, p = hashed(text, i)
-    ident, q = number(text, p + 1, 0)
-    price, r = number(text, q + 1, 2)
-    if text[p] == COMMA and text[q] == COMMA and (r == text.size or text[r] == END):
-        slot = slot_of(keys, name ^ vc.u64(ident))
-        vc.atomic_add(count, slot, 1)
-        vc.atomic_add(cents, slot, price)
-        vc.atomic_max(largest, slot, price)
-        vc.atomic_max(last, slot, i)
-    else:
-        vc.atomic_add(bad, 0, 1)
+    if i < text.size and text[i] != END and (i == 0 or text[i - 1] == END):
+        name, p = hashed(text, i, FNV)
+        ident, q = number(text, p + 1, 0)
+        price, r = number(text, q + 1, 2)
+        if text[p] == COMMA and text[q] == COMMA and (r == text.size or text[r] == END):
+            slot = slot_of(keys, name ^ vc.u64(ident))
+            vc.atomic_add(count, slot, 1)
+            vc.atomic_add(cents, slot, price)
+            vc.atomic_max(largest, slot, price)
+            vc.atomic_max(last, slot, i)
+        else:
+            vc.atomic_add(bad, 0, 1)
 
 
 class Group(NamedTuple):

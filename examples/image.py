@@ -33,8 +33,8 @@ def nearest(picture, y, x, channel):
 def blur(picture: vc.In[vc.u8, 3], dy: vc.const, dx: vc.const):
     out = vc.output(vc.u8, picture.shape)
     y, x, channel = vc.global_id.zyx
-    pixels = (nearest(picture, y + k * dy, x + k * dx, channel) for k in range(-3, 4))
-    out[y, x, channel] = vc.u8(vc.rint(sum(weight * pixel for weight, pixel in zip(WEIGHTS, pixels, strict=True))))
+    blurred = sum(w * nearest(picture, y + k * dy, x + k * dx, channel) for k, w in enumerate(WEIGHTS, -3))
+    out[y, x, channel] = vc.u8(vc.rint(blurred))
 
 
 @vc.kernel(block=(32, 8))
@@ -54,8 +54,7 @@ def edges(picture: vc.In[vc.u8, 3]):
 def histogram(picture: vc.In[vc.u8]):
     """How often each value occurs in each channel; a parameter with one axis takes the picture as if it were flat."""
     counts, bins = vc.output(vc.u32, (3, VALUES)), vc.shared(vc.u32, (3, VALUES))
-    vc.work((picture.size + 15) // 16)
-    for at in range(vc.global_id.x, picture.size, vc.grid_dim.x * vc.block_dim.x):
+    for at in range(vc.work((picture.size + 15) // 16), picture.size, vc.grid_dim.x * vc.block_dim.x):
         vc.atomic_add(bins, (at % 3, picture[at]), 1, scope="block")
     vc.barrier()
     for channel in vc.unrolled(3):
@@ -70,8 +69,7 @@ def levels(counts: vc.In[vc.u32, 2]):
     total, below, lowest = vc.u32(0), vc.u32(0), vc.u32(0)
     for k in range(VALUES):
         total += counts[channel, k]
-        below = total if k <= value else below
-        lowest = counts[channel, k] if lowest == 0 else lowest
+        below, lowest = total if k <= value else below, total if lowest == 0 else lowest
     out[channel, value] = vc.u8(vc.rint(vc.f32(below - lowest) * 255 / vc.f32(total - lowest)))  # NaN becomes 0
 
 

@@ -43,8 +43,7 @@ def layer(x: vc.In[vc.f32, 2], weights: vc.In[WT, 2], bias: vc.In[vc.f32], act: 
         x_tile[i, j] = x[row, first + j]
         weight_tile[i, j] = vc.f32(weights[vc.block_id.x * TILE + i, first + j])
         vc.barrier()
-        for k in vc.unrolled(TILE):
-            total = vc.fma(x_tile[i, k], weight_tile[j, k], total)
+        total = vc.dot(x_tile[i, :TILE], weight_tile[j, :TILE], total)
         vc.barrier()
     y[row, column] = act(total + bias[column])
 

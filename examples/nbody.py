@@ -56,8 +56,7 @@ def measure(pos: vc.In[vc.f32, 2], velocity: vc.In[vc.f32, 2], mass: vc.In[vc.f3
     i, potential = vc.work(mass.size), vc.f64(0)
     kinetic = vc.f64(mass[i] * sum(v * v for v in velocity[i, :3]) / 2)
     for j in range(i + 1, mass.size):
-        _, inverse = offset(pos[i, :3], pos[j, :3])
-        potential -= vc.f64(mass[i] * mass[j] * inverse)
+        potential -= vc.f64(mass[i] * mass[j] * offset(pos[i, :3], pos[j, :3])[1])
     for k, value in vc.unrolled(enumerate((kinetic, potential))):
         total = vc.warp_reduce(value, "add")
         if vc.lane_id == 0:

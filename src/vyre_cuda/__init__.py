@@ -196,6 +196,7 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.random_numbers import normal as normal
     from vyre_cuda.ir.builder.random_numbers import philox as philox
     from vyre_cuda.ir.builder.random_numbers import uniform as uniform
+    from vyre_cuda.ir.builder.sums import dot as dot
     from vyre_cuda.ir.builder.values import Value as Value
     from vyre_cuda.ir.core.program import Program as Program
     from vyre_cuda.ir.read.parse import parse as parse
@@ -273,6 +274,7 @@ _HOMES = {
         "log2 power rsqrt sigmoid sin sinh tan tanh"
     ),
     "vyre_cuda.ir.builder.random_numbers": "normal philox uniform",
+    "vyre_cuda.ir.builder.sums": "dot",
     "vyre_cuda.ir.read.parse": "parse",
     "vyre_cuda.ir.core.program": "Program",
     "vyre_cuda.ir.builder.values": "Value",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -25,6 +27,32 @@ def test_clip_is_numpys() -> None:
 
     np.testing.assert_array_equal(np.clip(x, -1, 1), mapped(vc.f32, lambda v: vc.clip(v, -1, 1), x))
     np.testing.assert_array_equal(np.clip(x, 2, 1), mapped(vc.f32, lambda v: vc.clip(v, 2, 1), x))
+
+
+@pytest.mark.parametrize("type_", [vc.f16, vc.f32, vc.f64])
+def test_dot_rounds_each_product_with_its_sum(type_: vc.Type) -> None:
+    x = np.array([0.1, -3.7, 1 / 3, 200], type_.dtype)
+
+    def chained(v: Any) -> Any:
+        return vc.fma(v + 2, v, vc.fma(v, 3.0, vc.fma(v, v, 0.5)))
+
+    np.testing.assert_array_equal(
+        mapped(type_, chained, x), mapped(type_, lambda v: vc.dot((v, v, v + 2), (v, 3.0, v), 0.5), x)
+    )
+    np.testing.assert_array_equal(x * x, mapped(type_, lambda v: vc.dot([v], iter([v])), x))
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ((1.0,), (1.0, 2.0), "as many elements of both: these are 1 and 2"),
+        ((), (), "at least one element"),
+        ((1.5,), (None,), "fma needs operands of one type"),
+    ],
+)
+def test_dot_refuses(x: Any, y: Any, message: str) -> None:
+    with pytest.raises((vc.ProgramError, TypeError), match=message):
+        mapped(vc.f32, lambda v: vc.dot(x, (v if each is None else each for each in y), vc.i32(v)), np.ones(1, "f4"))
 
 
 def test_square_is_numpys() -> None:

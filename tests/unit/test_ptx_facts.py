@@ -155,11 +155,14 @@ class Machine:
         """Every fact about every value holds for these numbers."""
         facts, function = self.builder.facts, self.builder.function
         integers = [value for value, type_ in enumerate(function.types) if type_ in FULL]
-        for value in integers:
+        remembered = [facts.tight_range(value) for value in integers]
+        for value, found in zip(integers, remembered, strict=True):
+            facts._settled = [-1] * len(facts._settled)  # nothing is remembered
+            assert facts.tight_range(value) == found
             number, modulus = self.number(value), 1 << BITS[function.types[value]]
             for low, high in (facts.range(value), facts.tight_range(value)):
                 assert low <= number <= high, (function.ops[value], low, high)
-            root, offset = facts.origins[value]
+            root, offset = facts.origin(value)
             assert (self.number(root) + offset - number) % modulus == 0
             root, offset = facts.displacement(value)
             assert self.pattern(root) + offset == self.pattern(value)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.codegen.core.lowered import Cover, Lowered
 from vyre_cuda.codegen.core.target import KNOWN_SM, Target
 from vyre_cuda.codegen.lower import lower
+from vyre_cuda.codegen.lowering import halves
 from vyre_cuda.codegen.lowering.isel_memory import MEMORY_WORD
+from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.core.ops import ATOMICS, WARP_OPS, WarpOp
 from vyre_cuda.ir.core.types import TYPES, Type
 from vyre_cuda.testing.assembler import assemble
@@ -242,6 +245,20 @@ def test_a_precision_chooses_the_instructions_of_f32(precision: str, expected: l
     found = value(vc.f32, "sqrt(divide(add(multiply(x, y), x), y))", precision=precision)
 
     assert [word for word in found if word in expected] == expected
+
+
+def test_every_literal_of_f16_is_the_f32_that_numpy_makes_of_it() -> None:
+    b, bits = Builder(SM_90), np.arange(1 << 16, dtype=np.uint16)
+    numbers = bits.view(np.float16)
+    exact = numbers.astype(np.float32).view(np.uint32)
+    is_nan = np.isnan(numbers)
+
+    found = np.array([b.function.attrs[halves.constant(b, vc.f16, pattern)] for pattern in bits.tolist()], np.uint32)
+
+    np.testing.assert_array_equal(found[~is_nan], exact[~is_nan])
+    # A NaN keeps sign and payload, and is not made quiet.
+    moved = (bits & 0x8000).astype(np.uint32) << 16 | 0x7F800000 | (bits & 0x3FF).astype(np.uint32) << 13
+    np.testing.assert_array_equal(found[is_nan], moved[is_nan])
 
 
 @pytest.mark.parametrize("type_", [vc.f16, vc.bf16])

@@ -244,4 +244,7 @@ def test_the_offline_figures_are_positive_and_named(tmp_path: Path) -> None:
     for stage in ("passes_by_ops", "lowering_by_ops", "compilation_of_integers_by_ops"):
         assert set(figures[stage]) == {"50", "200", "1000", "4000"}
         assert all(value > 0 for row in figures[stage].values() for value in row.values())
+    by_type = figures["compilation_of_200_ops_ms"]
+    assert {"f16", "u8 with xor", "i64", "mixed"} < set(by_type)
+    assert all(value > 0 for value in by_type.values())
     assert figures["import_ms_beyond_numpy"] > 0

@@ -1,22 +1,31 @@
 """Instances of rewriting rules on a device against the interpreter, and in how many of them each rule fired.
 
     python -m tests.device.numerics.grown_rules --device cuda --fired 320 --processes 32 --output grown.json
+    python -m tests.device.numerics.grown_rules --fired 10000 --seconds 60 --add grown.json --output more.json
 
 An instance is the left side of a rule with its own literals, or bounds of operands; a kernel has many. Counted are
-`instances`, those in which the rule `fired` (its result is computed, says `vc.rewrites`), and the results of the latter
-that were `compared`: each instance has ELEMENTS threads with operands of their own. All results are compared, also
-where the rule did not fire. The exit status is 1 if a result differs or a rule fired too seldom.
+`instances`, those in which the rule `fired` (its result is computed, says `vc.rewrites`), how many of the latter are
+`distinct`, and their results that were `compared`: each instance has ELEMENTS threads with operands of their own. All
+results are compared, also where the rule did not fire.
+
+Rules and types take turns, a few kernels each, until each has fired in the wanted number of distinct instances or the
+time is over. A run that adds to a file goes on where that one ended: at its `next` seeds, with what it counted, and
+with the digests of its instances, which are beside it in a file that ends in .npz. The exit status is 1 if a result
+differs, or if a rule fired too seldom and there was time enough.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import multiprocessing
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -37,6 +46,8 @@ NEVER = {
     for rule in ("rotated_by_or", "rotated_by_xor", "rotated_by_sum")
     for type_ in ("u8", "u16")
 }
+# How many kernels a rule and type have in a turn.
+_IN_A_TURN = 4
 # How many instances of those are grown all the same.
 _INSTANCES_OF_NEVER = 256
 
@@ -52,9 +63,11 @@ class Row:
     compared: int = 0
     different: int = 0
     example: str = ""
+    next: int = 0  # the seed of the next kernel
+    distinct: int = 0
 
-    def add(self, grown: vc.Program, met: set[int], found: np.ndarray, expected: np.ndarray, many: int) -> None:
-        """What a device and the interpreter gave for a kernel with so many instances."""
+    def add(self, grown: vc.Program, met: set[int], found: np.ndarray, expected: np.ndarray, many: int) -> set[int]:
+        """What a device and the interpreter gave for a kernel with so many instances; digests of those that fired."""
         unlike = (found.view(f"u{found.itemsize}") != expected.view(f"u{found.itemsize}")).reshape(-1, many)
         self.instances += many
         self.fired += len(met)
@@ -63,6 +76,25 @@ class Row:
         if unlike.any() and not self.example:
             k = int(np.flatnonzero(unlike.any(axis=0))[0])
             self.example = grown.text().splitlines()[-many:][k]
+        return {_digest(expr) for expr in _stored(grown, met)}
+
+    def join(self, other: Row) -> None:
+        """Count what another run of the same rule and type counted; what is distinct is counted by digests."""
+        for name in ("instances", "fired", "compared", "different"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.example = self.example or other.example
+        self.next = max(self.next, other.next)
+
+
+def _stored(grown: vc.Program, met: set[int]) -> list[str]:
+    """What those instances store, without the place."""
+    lines = grown.text().splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("let i")) + 1
+    return [lines[first + k].split("], ", 1)[1] for k in met]
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
 
 
 def compared(
@@ -79,6 +111,16 @@ def compared(
     return row
 
 
+def some_kernels(device: vc.Device, rule: Rule, type_: Type, first: int, count: int) -> tuple[Row, set[int]]:
+    """So many kernels from a seed on, and the digests of the instances in which the rule fired."""
+    row, digests = Row(rule.name, str(type_), next=first + count), set[int]()
+    for seed in range(first, first + count):
+        grown, arrays = program(rule, type_, seed, IN_A_KERNEL), operands(rule, type_, seed)
+        found, expected = device.compile(grown)(*arrays), vc.evaluate(grown, *arrays)
+        digests |= row.add(grown, fired(rule, grown), found, expected, IN_A_KERNEL)
+    return row, digests
+
+
 def pairs() -> Iterator[tuple[int, Type]]:
     """Every rule, by its place in the table, with each of its types."""
     return ((at, type_) for at, rule in enumerate(RULES) for type_ in rule.types)
@@ -87,57 +129,110 @@ def pairs() -> Iterator[tuple[int, Type]]:
 _device: vc.Device | None = None
 
 
-def _row(task: tuple[str, int, Type, int, int]) -> Row:
+def _turn(name: str, at: int, type_: Type, first: int, count: int) -> tuple[Row, set[int]]:
     """In a process of its own, which keeps its device."""
     global _device
-    name, at, type_, wanted, first = task
     if _device is None:
         _device = vc.Device(int(name) if name.isdigit() else name)
-    return compared(_device, RULES[at], type_, wanted, first=first)
+    return some_kernels(_device, RULES[at], type_, first, count)
+
+
+class Run:
+    """The counts of all rules and types, and the digests of what fired."""
+
+    def __init__(self, seed: int, before: Path | None = None) -> None:
+        self.rows = {(RULES[at].name, str(t)): Row(RULES[at].name, str(t), next=seed << 32) for at, t in pairs()}
+        self.digests: dict[tuple[str, str], set[int]] = {key: set() for key in self.rows}
+        self.seconds = 0.0
+        if before is not None:
+            told = json.loads(before.read_text())
+            self.seconds = told["seconds"]
+            for each in told["rows"]:
+                row = Row(**each)
+                self.rows[row.rule, row.type] = row
+            with np.load(before.with_suffix(".npz")) as digests:
+                for key in digests:
+                    rule, type_ = key.split()
+                    self.digests[rule, type_] = set(digests[key].tolist())
+
+    def add(self, row: Row, digests: set[int]) -> None:
+        key = row.rule, row.type
+        self.rows[key].join(row)
+        self.digests[key] |= digests
+        self.rows[key].distinct = len(self.digests[key])
+
+    def is_done(self, key: tuple[str, str], wanted: int) -> bool:
+        row = self.rows[key]
+        most = _INSTANCES_OF_NEVER if key in NEVER else wanted * _MOST_TIMES
+        return row.distinct >= wanted or row.instances >= most
+
+    def grow(self, device: str, wanted: int, processes: int, seconds: float) -> None:
+        """Let rules and types take turns until all are done, or for so long."""
+        begin = time.monotonic()
+        waiting = deque(((RULES[at].name, str(type_)), at, type_) for at, type_ in pairs())
+        working: set[Future[tuple[Row, set[int]]]] = set()
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+            while waiting or working:
+                while waiting and len(working) < 2 * processes and time.monotonic() - begin < seconds:
+                    key, at, type_ = waiting.popleft()
+                    if not self.is_done(key, wanted):
+                        row = self.rows[key]
+                        working.add(pool.submit(_turn, device, at, type_, row.next, _IN_A_TURN))
+                        row.next += _IN_A_TURN
+                        waiting.append((key, at, type_))
+                if not working:
+                    break
+                done, working = wait(working, return_when=FIRST_COMPLETED)
+                for each in done:
+                    self.add(*each.result())
+        self.seconds += time.monotonic() - begin
+
+    def write(self, output: Path, device: str, seed: int) -> None:
+        report = {"device": device, "seed": seed, "seconds": round(self.seconds, 1), "elements": ELEMENTS}
+        report["never"] = [{"rule": rule, "type": name, "why": why} for (rule, name), why in NEVER.items()]
+        rows = [asdict(row) for row in self.rows.values()]
+        output.write_text(json.dumps({**report, "rows": rows}, indent=1) + "\n")
+        arrays = {" ".join(key): np.array(sorted(found), np.uint64) for key, found in self.digests.items()}
+        np.savez(output.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
 
 
 def table(rows: list[Row]) -> str:
     """The rows as text, and their sums."""
-    lines = [f"{'rule':<38}{'type':<6}{'instances':>10}{'fired':>8}{'compared':>10}{'different':>10}"]
-    lines += [
-        f"{row.rule:<38}{row.type:<6}{row.instances:>10}{row.fired:>8}{row.compared:>10}{row.different:>10}"
-        for row in rows
-    ]
-    sums = [sum(getattr(row, name) for row in rows) for name in ("instances", "fired", "compared", "different")]
-    return "\n".join(
-        [*lines, f"{'all':<44}" + "".join(f"{n:>{w}}" for n, w in zip(sums, (10, 8, 10, 10), strict=True))]
-    )
+    counts = ("instances", "fired", "distinct", "compared", "different")
+    lines = [f"{'rule':<38}{'type':<6}" + "".join(f"{name:>11}" for name in counts)]
+    lines += [f"{row.rule:<38}{row.type:<6}" + "".join(f"{getattr(row, n):>11}" for n in counts) for row in rows]
+    sums = [sum(getattr(row, name) for row in rows) for name in counts]
+    return "\n".join([*lines, f"{'all':<44}" + "".join(f"{n:>11}" for n in sums)])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Instances of rewriting rules against the interpreter.")
     parser.add_argument("--device", default="emulator")
-    parser.add_argument("--fired", type=int, default=320, help="in so many instances of each type a rule must fire")
+    parser.add_argument("--fired", type=int, default=320, help="in so many distinct instances each rule and type fires")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no kernel begins after so long")
+    parser.add_argument("--add", type=Path, help="the output of a run to go on from")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    begin = time.monotonic()
-    tasks = [(options.device, at, type_, options.fired, options.seed << 32) for at, type_ in pairs()]
-    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        rows = pool.map(_row, tasks, chunksize=1)
+    run = Run(options.seed, options.add)
+    run.grow(options.device, options.fired, options.processes, options.seconds)
+    rows = list(run.rows.values())
     print(table(rows))
     for (rule, name), why in NEVER.items():
         print(f"{rule} {name}: {why}")
-    few = [row for row in rows if row.fired < options.fired and (row.rule, row.type) not in NEVER]
+    few = [row for row in rows if row.distinct < options.fired and (row.rule, row.type) not in NEVER]
     for row in rows:
         if row.different:
             print(f"{row.rule} {row.type}: {row.different} results differ, as in {row.example}")
     for row in few:
-        print(f"{row.rule} {row.type}: fired in {row.fired} of {row.instances} instances")
-    seconds = time.monotonic() - begin
+        print(f"{row.rule} {row.type}: fired in {row.distinct} distinct ones of {row.instances} instances")
     instances = sum(row.instances for row in rows)
-    print(f"{instances} instances of {ELEMENTS} results each, {seconds:.0f} s in {options.processes} processes")
+    print(f"{instances} instances of {ELEMENTS} results each, {run.seconds:.0f} s")
     if options.output is not None:
-        report = {"device": options.device, "seed": options.seed, "seconds": round(seconds, 1), "elements": ELEMENTS}
-        report["never"] = [{"rule": rule, "type": name, "why": why} for (rule, name), why in NEVER.items()]
-        options.output.write_text(json.dumps({**report, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
-    return int(bool(few) or any(row.different for row in rows))
+        run.write(options.output, options.device, options.seed)
+    is_short = any(run.is_done((row.rule, row.type), options.fired) for row in few)
+    return int(is_short or any(row.different for row in rows))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import vyre_cuda as vc
 from tests.device.numerics import grown_rules
-from tests.device.numerics.grown_rules import NEVER, Row, compared, pairs
+from tests.device.numerics.grown_rules import NEVER, Row, Run, compared, pairs, some_kernels
 from tests.unit.terms_rules.test_rules import WRONG
 from vyre_cuda.codegen.terms import matching, reasons
 from vyre_cuda.codegen.terms.rules import RULES, Rule
@@ -65,25 +66,59 @@ def test_a_wrong_rule_is_found(shared_device: vc.Device, rule: Rule, monkeypatch
 def test_a_run_reports_what_differs_and_what_fired_too_seldom(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [Row("xor_twice", "u8", 64, 60, 1920), Row("rest_divided", "i8", 64, 2, 64, 3, "store out[i], x")]
+    rows = [Row("xor_twice", "u8", 64, 60, 1920, distinct=60)]
+    rows.append(Row("rest_divided", "i8", 64 * 60, 2, 64, 3, "store out[i], x", distinct=1))
 
-    class Pool:
-        def __init__(self, processes: int) -> None: ...
-        def __enter__(self) -> Pool:
-            return self
+    def grow(run: Run, *_: object) -> None:
+        run.rows = {(row.rule, row.type): row for row in rows}
+        run.digests = {key: set() for key in run.rows}
 
-        def __exit__(self, *_: object) -> None: ...
-        def map(self, *_: object, **__: object) -> list[Row]:
-            return rows
-
-    monkeypatch.setattr(grown_rules.multiprocessing, "get_context", lambda _: type("Context", (), {"Pool": Pool}))
+    monkeypatch.setattr(Run, "grow", grow)
     monkeypatch.setattr(sys, "argv", ["grown", "--fired", "60", "--output", str(tmp_path / "r.json")])
 
     assert grown_rules.main() == 1
     out = capsys.readouterr().out
     assert "rest_divided i8: 3 results differ, as in store out[i], x" in out
-    assert "rest_divided i8: fired in 2 of 64 instances" in out
+    assert "rest_divided i8: fired in 1 distinct ones of 3840 instances" in out
     report = json.loads((tmp_path / "r.json").read_text())
     assert [row["different"] for row in report["rows"]] == [0, 3]
-    rows.pop()
+    rows[1].different = 0
+    assert grown_rules.main() == 1
+    rows[1].instances = 64  # it had no time for more
     assert grown_rules.main() == 0
+
+
+def test_a_run_goes_on_where_another_one_ended(shared_device: vc.Device, tmp_path: Path) -> None:
+    run, rule = Run(3), RULES[0]
+    type_ = rule.types[0]
+    key = rule.name, str(type_)
+
+    row, digests = some_kernels(shared_device, rule, type_, run.rows[key].next, 1)
+    run.add(row, digests)
+    run.write(tmp_path / "one.json", "emulator", 3)
+    again = Run(0, tmp_path / "one.json")
+
+    assert again.rows == run.rows
+    assert again.digests == run.digests
+    assert again.rows[key].next == (3 << 32) + 1
+    assert 0 < again.rows[key].distinct <= again.rows[key].fired
+    again.add(row, digests)
+    assert again.rows[key].fired == 2 * row.fired
+    assert again.rows[key].distinct == run.rows[key].distinct
+    assert again.is_done(key, run.rows[key].distinct)
+    assert not again.is_done(key, run.rows[key].distinct + 1)
+
+
+def test_rules_take_turns_until_each_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grown_rules, "RULES", RULES[:1])
+    monkeypatch.setattr(grown_rules, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
+    monkeypatch.setattr(grown_rules, "IN_A_KERNEL", 4)
+    run = Run(0)
+
+    run.grow("emulator", 5, 1, float("inf"))
+
+    assert all(run.is_done(key, 5) for key in run.rows)
+    assert all(row.different == 0 for row in run.rows.values())
+    before = {key: row.next for key, row in run.rows.items()}
+    run.grow("emulator", 50, 1, 0)
+    assert {key: row.next for key, row in run.rows.items()} == before

@@ -337,6 +337,36 @@ def refused(change: Callable[[vc.Builder, Any, Any], None], **options: Any) -> s
     return str(error.value)
 
 
+def rows_and_columns(further: int) -> vc.Program:
+    """The sum of elements in rows and columns further on; equal parts of their indices are written often."""
+    b = vc.Builder("rows_and_columns", block=BLOCK)
+    x, w = b.input("x", vc.f32), b.scalar("w", vc.u32)
+    out = b.output("out", vc.f32, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        row, column = i // w, i % w
+        total = x[i]
+        for k in range(further):
+            total = total + x[(row + k) * w + (column + k % 3)]
+        out[i] = total
+    return b.build()
+
+
+@pytest.mark.parametrize("size", [1, GROUP - 1, 5 * GROUP + 7])
+def test_equal_expressions_cost_once(wide: vc.Device, size: int) -> None:
+    program = rows_and_columns(6)
+    assert eligible.cost_of(prepared(program).body) > elements._MOST_COST // elements.ELEMENTS
+    assert elements.why_one(prepared(program)) == ""
+
+    x = np.arange(size, dtype=np.float32)
+    for width in (0, 1, 7):
+        assert_same(wide.compile(program)(x, width), vc.evaluate(program, x, width))
+
+
+def test_expressions_that_differ_cost_each() -> None:
+    assert "computes so much" in elements.why_one(prepared(rows_and_columns(40)))
+
+
 def test_refusals() -> None:
     def loop(b: vc.Builder, x: Any, i: Any) -> None:
         with b.for_(0, x[i]) as k:

@@ -39,6 +39,8 @@ _CLASSES = (
 )
 # Values that have no instruction of their own.
 _SILENT = frozenset({"const", "register", "retype", "lane"})
+# The places of a template that has the result and then so many operands, each once.
+_IN_ORDER = tuple(tuple(range(operands + 1)) for operands in range(9))
 
 
 # How a line begins that says which statement the instructions after it belong to.
@@ -246,8 +248,9 @@ class _Emitter:
 
     def _fresh_name(self, type_: str) -> str:
         prefix = REGISTER_CLASS[type_][1]
-        number = self.counts[prefix]
-        self.counts[prefix] = number + 1
+        counts = self.counts
+        number = counts[prefix]
+        counts[prefix] = number + 1
         return f"{prefix}{number}"
 
     def _register(self, register: int) -> str:
@@ -277,8 +280,14 @@ class _Emitter:
 
     def _define(self, value: int) -> str:
         function = self._function
-        pinned = function.pinned.get(value)
-        name = self._fresh_name(function.types[value]) if pinned is None else self._register(pinned)
+        if value in function.pinned:
+            name = self._register(function.pinned[value])
+        else:
+            prefix = REGISTER_CLASS[function.types[value]][1]
+            counts = self.counts
+            number = counts[prefix]
+            counts[prefix] = number + 1
+            name = f"{prefix}{number}"
         self._names[value] = name
         return name
 
@@ -312,13 +321,23 @@ class _Emitter:
         if template is None:
             template = self._templates[key] = select(*key, self._target)
         names = self._names
-        operands = [names[arg] or self._name(arg) for arg in args]
-        words = (self._define(value), *operands)
-        line = template[0] % tuple([words[place] for place in template[1]])
-        if self._debug:
-            self._emit(line, value)
+        line, places = template
+        words: tuple[str, ...]
+        if len(args) == 2:
+            left, right = names[args[0]] or self._name(args[0]), names[args[1]] or self._name(args[1])
+            words = (self._define(value), left, right)
+        elif len(args) == 1:
+            operand = names[args[0]] or self._name(args[0])
+            words = (self._define(value), operand)
         else:
-            self._lines.append("  " + line)
+            operands = [names[arg] or self._name(arg) for arg in args]
+            words = (self._define(value), *operands)
+        if places != _IN_ORDER[len(args)]:
+            words = tuple([words[place] for place in places])
+        if self._debug:
+            self._emit(line % words, value)
+        else:
+            self._lines.append("  " + line % words)
 
     def _parameter(self, value: int, _args: tuple[int, ...]) -> None:
         self._emit(self._loads[self._function.attrs[value]] % self._define(value), value)

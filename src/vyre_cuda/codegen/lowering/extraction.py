@@ -105,7 +105,8 @@ class Extraction:
     def value(self, class_: int) -> int:
         """The value of a class, computed here unless it is known."""
         terms = self._terms
-        class_ = terms.find(class_)
+        if terms.link[class_] != class_:
+            class_ = terms.find(class_)
         value = terms.values[class_]
         if value is None:
             type_ = terms.types[class_]
@@ -119,7 +120,8 @@ class Extraction:
     def _loose(self, class_: int) -> int:
         """A value with the lower bits of the class; a narrow integer may have others above."""
         terms = self._terms
-        class_ = terms.find(class_)
+        if terms.link[class_] != class_:
+            class_ = terms.find(class_)
         type_ = terms.types[class_]
         if type_.code not in _NARROW:
             return self.value(class_)

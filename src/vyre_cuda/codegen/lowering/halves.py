@@ -9,13 +9,12 @@ toward zero, with the last bit set if anything was lost, so that the second roun
 from __future__ import annotations
 
 from vyre_cuda.codegen.ssa.peephole import Builder
-from vyre_cuda.ir.core.scalars import bits_of, value_of
-from vyre_cuda.ir.core.types import Type, bf16, f16, f32
+from vyre_cuda.ir.core.types import Type, bf16, f16
 
 _NAN = 0x7FC00000
 # Of an f16.
 _SIGN, _MAGNITUDE, _INFINITY, _FRACTION = 0x8000, 0x7FFF, 0x7C00, 0x03FF
-_FRACTION_F32 = 0x007FFFFF
+_INFINITY_F32, _FRACTION_F32 = 0x7F800000, 0x007FFFFF
 _NO_BF16_BELOW = 80  # PTX ISA: cvt.rn.bf16.f32 and fma.rn.bf16 need sm_80
 
 
@@ -24,17 +23,30 @@ def constant(b: Builder, type_: Type, bits: int) -> int:
     if type_ is bf16:
         return b.constant("f32", bits << 16)
     if bits & _MAGNITUDE > _INFINITY:
-        return b.constant("f32", (bits & _SIGN) << 16 | 0x7F800000 | (bits & _FRACTION) << 13)
-    return b.constant("f32", bits_of(f32, value_of(f16, bits)))
+        return b.constant("f32", (bits & _SIGN) << 16 | _INFINITY_F32 | (bits & _FRACTION) << 13)
+    return b.constant("f32", _as_f32(bits))
+
+
+def _as_f32(bits: int) -> int:
+    """The bits of an f16 that is not NaN as those of the same f32."""
+    sign, magnitude = (bits & _SIGN) << 16, bits & _MAGNITUDE
+    if magnitude == _INFINITY:
+        return sign | _INFINITY_F32
+    if magnitude > _FRACTION:
+        return sign | (magnitude << 13) + (112 << 23)  # the exponents' biases are 15 and 127
+    if magnitude == 0:
+        return sign
+    length = magnitude.bit_length()  # a subnormal is so many 2^-24
+    return sign | (length + 102) << 23 | (magnitude << 24 - length) & _FRACTION_F32
 
 
 def rounded(b: Builder, type_: Type, value: int) -> int:
     """An f32 rounded to the type, to nearest even."""
     if type_ is f16:
-        return b.convert("float.f16", "f32", b.convert("half.f16", "b16", value))
+        return b.emit("float.f16", "f32", (b.convert("half.f16", "b16", value),))
     if b.target.sm >= _NO_BF16_BELOW:
-        half = b.convert("half.bf16", "b16", value)
-        return from_bits(b, bf16, b.convert("zero_extend", "u32", half))
+        bits = b.emit("zero_extend", "u32", (b.convert("half.bf16", "b16", value),))
+        return b.emit("bits.f32", "f32", (b.emit("left_shift", "u32", (bits, b.constant("u32", 16))),))
     return _rounded_bits(b, value)
 
 
@@ -80,7 +92,7 @@ def packed(b: Builder, type_: Type, value: int) -> int:
 def is_nan(b: Builder, value: int) -> bool:
     """Whether it is a constant NaN, whose sign and payload conversions do not keep."""
     bits = b.function.attrs[value] if b.is_constant(value) else 0
-    return bool(bits & 0x7F800000 == 0x7F800000 and bits & _FRACTION_F32)
+    return bool(bits & _INFINITY_F32 == _INFINITY_F32 and bits & _FRACTION_F32)
 
 
 def _packed_nan(b: Builder, value: int) -> int:

@@ -19,18 +19,34 @@ _MOST_EDGES = 16
 _MOST_LEAVES = 32
 
 
-_MOVED = frozenset({"retype", "add", "subtract"})  # ops whose values have the origin of an operand
+# When a value's interval was last found to be all that its operands tell: at no time, or whatever is assumed.
+_UNSETTLED = -1
+_ALWAYS = 1 << 62
 
 
 class Facts:
     """Facts about the values of one function."""
 
-    __slots__ = ("_edges", "_scopes", "_steps", "function", "known", "origins", "ranges")
+    __slots__ = (
+        "_edges",
+        "_origins",
+        "_own_origins",
+        "_scopes",
+        "_settled",
+        "_steps",
+        "_time",
+        "function",
+        "known",
+        "ranges",
+    )
 
     def __init__(self, function: Function) -> None:
         self.function = function
         self.ranges: list[Range | None] = []
-        self.origins: list[Range] = []
+        self._origins: dict[int, Range] = {}
+        self._own_origins = 0  # values below this have no other origin than themselves
+        self._time = 0  # how often an interval was changed that others may have been derived from
+        self._settled: list[int] = []  # the time when the interval followed from all operands'
         self.known: dict[int, bool] = {}
         self._edges: dict[int, list[tuple[int, bool]]] = {}
         self._scopes: list[list[tuple[str, int, Range | None]]] = []
@@ -43,7 +59,10 @@ class Facts:
         function = self.function
         count = len(function.ops)
         self.ranges = [None] * count
-        self.origins = [(value, 0) for value in range(count)]
+        self._origins.clear()
+        self._own_origins = count
+        self._time += 1
+        self._settled = [_UNSETTLED] * count
         for value, op in enumerate(function.ops):
             if op == "const" and function.types[value] in FULL:
                 self.ranges[value] = (function.attrs[value], function.attrs[value])
@@ -54,16 +73,28 @@ class Facts:
 
     def observe(self, value: int) -> None:
         """Derive what is known about a new value from its operands."""
-        ranges = self.ranges
-        for made in range(len(ranges), value + 1):
-            self.origins.append((made, 0))
-            type_ = self.function.types[made]
-            if type_ not in FULL:
+        ranges, types = self.ranges, self.function.types
+        made = len(ranges)
+        while made <= value:
+            type_ = types[made]
+            if type_ in FULL:
+                ranges.append(self._derive(made, type_, ranges))
+                self._settled.append(self._when_settled(made))
+            else:
                 ranges.append(None)
-                continue
-            ranges.append(self._derive(made, type_, ranges))
-            if self.function.ops[made] in _MOVED:
-                self._derive_origin(made)
+                self._settled.append(_ALWAYS)
+            made += 1
+
+    def _when_settled(self, value: int) -> int:
+        """The time now, if the operands' intervals are all that can be known of them."""
+        function = self.function
+        if function.ops[value] not in RULES:
+            return _ALWAYS
+        settled, now = self._settled, self._time
+        for arg in function.args[value]:
+            if settled[arg] < now:
+                return _UNSETTLED
+        return now
 
     def observe_anywhere(self, value: int) -> None:
         """Like `observe`, for a value that other scopes will find: uses only what is known outside all scopes."""
@@ -76,6 +107,7 @@ class Facts:
         type_ = self.function.types[value]
         if type_ in FULL:
             self.ranges[value] = self._derive(value, type_, known)
+            self._settled[value] = _UNSETTLED
 
     def _derive(self, value: int, type_: str, ranges: list[Range | None] | dict[int, Range | None]) -> Range:
         function = self.function
@@ -90,17 +122,27 @@ class Facts:
         derived = rule(type_, tuple([ranges[arg] or full for arg in function.args[value]]))
         return full if derived is None or derived[0] < full[0] or derived[1] > full[1] else derived
 
-    def _derive_origin(self, value: int) -> None:
-        function = self.function
-        op = function.ops[value]
-        if op == "retype":
-            self.origins[value] = self.origins[function.args[value][0]]
-        else:
-            left, right = function.args[value]
-            if function.ops[right] == "const":
-                root, offset = self.origins[left]
-                step = function.attrs[right] if op == "add" else -function.attrs[right]
-                self.origins[value] = (root, (offset + step) % MODULUS[function.types[value]])
+    def origin(self, value: int) -> Range:
+        """Of what the value is the sum with a constant, and that constant."""
+        function, origins = self.function, self._origins
+        path: list[tuple[int, int]] = []
+        while value not in origins:
+            op, args = function.ops[value], function.args[value]
+            if value < self._own_origins or function.types[value] not in FULL:
+                break
+            if op == "retype":
+                path.append((value, 0))
+            elif op in ("add", "subtract") and function.ops[args[1]] == "const":
+                step = function.attrs[args[1]]
+                path.append((value, step if op == "add" else -step))
+            else:
+                break
+            value = args[0]
+        root, offset = origins.get(value, (value, 0))
+        for moved, step in reversed(path):
+            offset = (offset + step) % MODULUS[function.types[moved]]
+            origins[moved] = (root, offset)
+        return root, offset
 
     # ---- scopes ----
 
@@ -112,6 +154,7 @@ class Facts:
         for kind, value, old in reversed(self._scopes.pop()):
             if kind == "range":
                 self.ranges[value] = old
+                self._time += 1
             elif kind == "known":
                 del self.known[value]
             else:
@@ -131,11 +174,16 @@ class Facts:
         if narrowed[0] <= narrowed[1]:
             self._log("range", value, old)
             self.ranges[value] = narrowed
+            self._time += 1
 
     def give_range(self, value: int, low: int, high: int) -> None:
         """State the interval of a new value permanently."""
         self.observe(value)
         self.ranges[value] = (low, high)
+        if value + 1 < len(self.ranges):  # others may have been derived from it
+            self._time += 1
+        elif self.function.ops[value] in RULES:
+            self._settled[value] = _UNSETTLED
 
     # ---- conditions ----
 
@@ -215,17 +263,19 @@ class Facts:
     def tight_range(self, value: int, depth: int = 3) -> Range:
         """Like `range`, derived again from what is known about the operands now."""
         known = self.range(value)
-        if depth == 0 or known[0] == known[1]:
+        if depth == 0 or known[0] == known[1] or self._settled[value] >= self._time:
             return known
         function = self.function
-        rule = RULES.get(function.ops[value])
-        if rule is None:
+        if function.ops[value] not in RULES:
             return known
         types = function.types
         operands: dict[int, Range | None] = {}
         for arg in function.args[value]:
             operands[arg] = self.tight_range(arg, depth - 1) if types[arg] in FULL else None
         low, high = self._derive(value, types[value], operands)
+        if low <= known[0] and high >= known[1]:
+            self._settled[value] = self._when_settled(value)
+            return known
         return (low if low > known[0] else known[0]), (high if high < known[1] else known[1])
 
     def unsigned_range(self, value: int) -> Range:
@@ -273,7 +323,7 @@ class Facts:
         if op == "where":
             return all(self._proves(arg, right, strict, depth) for arg in args[1:])
         if op in ("subtract", "add") and function.ops[args[1]] == "const":
-            root, offset = self.origins[left]
+            root, offset = self.origin(left)
             down = MODULUS[function.types[left]] - offset  # left = root - down, if that does not wrap
             if root != left and 0 < down <= self.unsigned_range(root)[0]:
                 return self._proves(root, right, False, depth)
@@ -293,7 +343,7 @@ class Facts:
     def displacement(self, value: int) -> tuple[int, int]:
         """(root, offset) with value = root + offset as exact unsigned integers, or (value, 0)."""
         self.observe(value)
-        root, offset = self.origins[value]
+        root, offset = self.origin(value)
         if root == value or self.function.ops[root] == "const":
             return value, 0
         modulus = MODULUS[self.function.types[value]]

@@ -6,6 +6,7 @@ integer comparison is the opposite one, so that equal meanings meet in one value
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from vyre_cuda.codegen.core.target import Target
@@ -16,12 +17,21 @@ from vyre_cuda.codegen.ssa.facts import Facts
 from vyre_cuda.codegen.ssa.float_rules import flushed_constant, sign_in_bits
 from vyre_cuda.codegen.ssa.foldable import may_fold
 from vyre_cuda.codegen.ssa.intervals import Range, wrap
-from vyre_cuda.codegen.ssa.simplify import simplified
+from vyre_cuda.codegen.ssa.simplify import Rule, rules_of
 from vyre_cuda.codegen.ssa.ssa import Function
 from vyre_cuda.codegen.ssa.truths import OF_TRUTHS, converted_truth
 from vyre_cuda.ir.core.ops import OPS
 
 _COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative)
+
+
+@cache
+def _facts_of(op: str, type_: str) -> tuple[bool, bool, tuple[Rule, ...], str]:
+    """Of an op on operands of a type: whether they can be exchanged, whether constants among them are flushed, the
+    rules that can apply, and the type of the result.
+    """
+    flushes = type_ == "f32" and op.endswith((".ftz", ".fast"))
+    return op in _COMMUTATIVE, flushes, rules_of(op, type_), "pred" if op in PREDICATES else type_
 
 
 class Builder:
@@ -53,16 +63,18 @@ class Builder:
         """The value of an op on operands of one type (the first operand of `where` is a predicate)."""
         function = self.function
         type_ = function.types[args[0] if op in TYPED_BY_FIRST else args[-1]]
-        if op in _COMMUTATIVE:
+        is_commutative, flushes, rules, result = _facts_of(op, type_)
+        if is_commutative:
             left, right = args
             if function.ops[left] == "const" or (left > right and function.ops[right] != "const"):
                 args = (right, left)
-        if type_ == "f32" and op.endswith((".ftz", ".fast")):
+        if flushes:
             args = tuple([flushed_constant(self, arg) for arg in args])
-        simpler = simplified(self, op, type_, args)
-        if simpler is not None:
-            return simpler
-        return self.emit(op, "pred" if op in PREDICATES else type_, args)
+        for rule in rules:
+            simpler = rule(self, type_, *args)
+            if simpler is not None:
+                return simpler
+        return self.emit(op, result, args)
 
     def entry(
         self, op: str, type_: str, args: tuple[int, ...], attr: Any = None, *, within: Range | None = None
@@ -90,17 +102,19 @@ class Builder:
                 return value
             if made_by == "retype":
                 return function.args[value][0]
+            if made_by != "const":
+                return self.emit(op, type_, (value,))
         if made_by == "const":
             folded = fold_conversion(op, type_, source, function.attrs[value])
             if folded is not None:
                 return self.constant(type_, folded)
         inverse = INVERSES.get(op)
         if inverse is not None and made_by == inverse:
-            origin = self.function.args[value][0]
-            if self.function.types[origin] == type_:
+            origin = function.args[value][0]
+            if function.types[origin] == type_:
                 return origin
-        if op == "widen" and type_ == "u64" and self.function.ops[value] == "multiply_high":
-            return self._wide_high_half(*self.function.args[value])
+        if op == "widen" and type_ == "u64" and made_by == "multiply_high":
+            return self._wide_high_half(*function.args[value])
         if op in BITS_OF_FLOATS:
             changed = sign_in_bits(self, value)
             if changed is not None:
@@ -109,7 +123,7 @@ class Builder:
             truth = converted_truth(self, op, type_, value)
             if truth is not None:
                 return truth
-        if type_ == "f32" and source in ("u64", "s64") and may_fold(self.function, value):
+        if type_ == "f32" and source in ("u64", "s64") and may_fold(function, value):
             self.keeps_rolled = True  # folded, 4294967297 becomes 2^33 (docs/compiler-defects.md)
         return self.emit(op, type_, (value,))
 
@@ -122,11 +136,12 @@ class Builder:
         """The requested value, or the constant that it is known to be."""
         value = self.function.value(op, type_, args, attr)
         facts = self.facts
-        if value >= len(facts.ranges):
+        ranges = facts.ranges
+        if value >= len(ranges):
             facts.observe(value)
-        known = facts.ranges[value]
-        if known is not None and known[0] == known[1]:
-            return self.constant(type_, known[0])
+        known = ranges[value]
+        if known is not None:
+            return self.constant(type_, known[0]) if known[0] == known[1] else value
         if type_ == "pred" and value in facts.known:
             return self.true if facts.known[value] else self.false
         return value

@@ -7,7 +7,6 @@ folds wrongly is handled in `float_rules.py`. Commutative operands arrive with c
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.forms.isel import BITS
@@ -46,12 +45,18 @@ def _chain(*rules: Callable[[Builder, str, int, int], int | None]) -> Rule:
     return rule
 
 
-def _of_constant(*rules: Callable[[Builder, str, int, int], int | None]) -> Rule:
-    """Rules that ask for a constant on the right."""
-    chain = _chain(*rules)
+def _of_constant(
+    *rules: Callable[[Builder, str, int, int], int | None],
+    otherwise: tuple[Callable[[Builder, str, int, int], int | None], ...] = (),
+) -> Rule:
+    """Rules that ask for a constant on the right, and those for other operands."""
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
-        return chain(b, type_, left, right) if b.function.ops[right] == "const" else None
+        for each in rules if b.function.ops[right] == "const" else otherwise:
+            simpler = each(b, type_, left, right)
+            if simpler is not None:
+                return simpler
+        return None
 
     return rule
 
@@ -348,14 +353,12 @@ def _where_of_bits(b: Builder, type_: str, condition: int, chosen: int, other: i
 
 RULES: dict[str, Rule] = {
     "add": _of_constant(_fold(lambda x, y: x + y), _right(0)),
-    "subtract": _chain(_fold(lambda x, y: x - y), _right(0), _same_zero, _negated(0, 0)),
-    "multiply": _chain(
-        _of_constant(_fold(lambda x, y: x * y), _right(1), _right_absorbs(0), _negated(1, -1)), _of_shifted
-    ),
+    "subtract": _of_constant(_fold(lambda x, y: x - y), _right(0), otherwise=(_same_zero, _negated(0, 0))),
+    "multiply": _of_constant(_fold(lambda x, y: x * y), _right(1), _right_absorbs(0), _negated(1, -1), _of_shifted),
     "multiply_high": _multiply_high,
-    "bitwise_and": _chain(_fold(lambda x, y: x & y), _right_absorbs(0), _same_same, _and_mask),
-    "bitwise_or": _chain(_fold(lambda x, y: x | y), _right(0), _same_same),
-    "bitwise_xor": _chain(_fold(lambda x, y: x ^ y), _right(0), _same_zero),
+    "bitwise_and": _of_constant(_fold(lambda x, y: x & y), _right_absorbs(0), _and_mask, otherwise=(_same_same,)),
+    "bitwise_or": _of_constant(_fold(lambda x, y: x | y), _right(0), otherwise=(_same_same,)),
+    "bitwise_xor": _of_constant(_fold(lambda x, y: x ^ y), _right(0), otherwise=(_same_zero,)),
     "left_shift": _shift("left_shift", lambda value, count: value << count),
     "right_shift": _chain(
         _shift("right_shift", lambda value, count: value >> count), _right_shift_of_a_sign, _right_shift_of_a_negation
@@ -382,18 +385,8 @@ _OF_INTEGERS = frozenset(
 )
 
 
-def simplified(b: Builder, op: str, type_: str, args: tuple[int, ...]) -> int | None:
-    """A simpler or safer value of the op, None where there is none."""
-    for rule in _rules_of(op, type_):
-        value = rule(b, type_, *args)
-        if value is not None:
-            return value
-    return None
-
-
-@cache
-def _rules_of(op: str, type_: str) -> tuple[Rule, ...]:
-    """The rules of an op that can apply to operands of this type."""
+def rules_of(op: str, type_: str) -> tuple[Rule, ...]:
+    """The rules of an op that can apply to operands of this type, in the order in which they are tried."""
     tables = (RULES,) if type_ in FULL else (RULES, float_rules.RULES, contraction.RULES)
     of_integers = type_ in float_rules.ONES and op in _OF_INTEGERS
     return tuple([rules[op] for rules in tables[of_integers:] if op in rules])

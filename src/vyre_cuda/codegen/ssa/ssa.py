@@ -11,7 +11,6 @@ one, a value `read` copies it, a value `register` is the register itself.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, TypeAlias
 
 # (kind, values it uses, what else it needs)
@@ -34,7 +33,10 @@ OF_A_REGISTER = frozenset({"read", "register"})
 OF_WARP = ("shuffle.", "vote.", "match.", "redux.")
 
 
-@cache
+# By op, for those that were asked.
+_OWN: dict[str, int] = {}
+
+
 def _depends_itself(op: str) -> int:
     """What values of an op depend on, whatever their operands."""
     return OF_LAUNCH if op.startswith(OF_WARP) else _DEPENDS.get(op, 0)
@@ -131,7 +133,9 @@ class Function:
 
     def _append(self, op: str, type_: str, args: tuple[int, ...], attr: Any) -> int:
         depends = self.depends
-        found = _depends_itself(op)
+        found = _OWN.get(op)
+        if found is None:
+            found = _OWN[op] = _depends_itself(op)
         for arg in args[1:] if op == "where" else args:
             found |= depends[arg]
         made = len(depends)

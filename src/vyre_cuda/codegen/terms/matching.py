@@ -141,9 +141,10 @@ def _rewrite_sum(terms: Terms, term: int, type_: Type, anchored: dict[str, list[
 
 def _step(terms: Terms, type_: Type, form: Affine, anchored: dict[str, list[Anchored]]) -> tuple[Rule, Affine] | None:
     """The first rule that applies to a sum, and the sum that it makes."""
-    ops = terms.ops
+    ops, forms, link = terms.ops, terms.forms, terms.link
     for part in form.terms:
-        for anchor in terms.forms[terms.find(part[0])]:
+        class_ = part[0]
+        for anchor in forms[class_ if link[class_] == class_ else terms.find(class_)]:
             for found in anchored.get(ops[anchor], ()):
                 step = _applied(terms, type_, form, part, (anchor, *found))
                 if step is not None:

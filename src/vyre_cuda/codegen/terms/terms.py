@@ -43,11 +43,14 @@ class Terms:
     """
 
     __slots__ = (
-        "_link",
+        "_heavy",
+        "_keys",
         "_marks",
+        "_outer",
         "_parents",
         "_table",
         "_undo",
+        "_weights",
         "args",
         "attrs",
         "best",
@@ -57,6 +60,7 @@ class Terms:
         "interval_of",
         "keeps_subnormals",
         "linear",
+        "link",
         "loose",
         "ops",
         "pending",
@@ -75,7 +79,7 @@ class Terms:
         self.args: list[tuple[int, ...]] = []
         self.attrs: list[Any] = []  # bits of a constant, SSA value of a leaf, linear form of a sum, type of a cast
         # By class.
-        self._link: list[int] = []
+        self.link: list[int] = []
         self._parents: list[list[int]] = []
         self.forms: list[tuple[int, ...]] = []
         self.best: list[int] = []
@@ -84,30 +88,38 @@ class Terms:
         self.loose: list[int | None] = []  # of a narrow integer: the same with any upper bits
         self.committed: list[bool] = []  # whether that value is used for sure
         self._table: dict[Key, int] = {}
+        self._weights: list[int | None] = []  # of terms of which they were asked and cannot change
+        self._heavy: set[int] = set()  # terms that need more than is counted, until something changes
+        # What closing a scope undoes: new keys of the table, and changes of what was there before.
+        self._keys: list[Key] = []
         self._undo: list[tuple[Any, Any, Any]] = []
-        self._marks: list[tuple[int, int]] = []  # of each open scope: the terms and the changes before it
+        self._marks: list[tuple[int, int, int]] = []  # of each open scope: the terms, keys and changes before it
+        self._outer = 0  # terms before the innermost scope
         self.pending: list[int] = []  # classes whose value is being computed
         self.fired: list[tuple[str, int, int]] | None = None  # rule, term and class, if anyone wants to know
 
     # ---- scopes ----
 
     def open_scope(self) -> None:
-        self._marks.append((len(self.ops), len(self._undo)))
+        self._outer = len(self.ops)
+        self._marks.append((self._outer, len(self._keys), len(self._undo)))
 
     def close_scope(self) -> None:
         """As it was when the scope was opened."""
-        terms, changes = self._marks.pop()
-        undo = self._undo
+        terms, keys, changes = self._marks.pop()
+        self._heavy.clear()
+        self._outer = self._marks[-1][0] if self._marks else 0
+        undo, table = self._undo, self._table
         while len(undo) > changes:
             where, at, old = undo.pop()
-            if old is None and where is self._table:
-                del where[at]
-            else:
-                where[at] = old
+            where[at] = old
+        for key in self._keys[keys:]:
+            del table[key]
+        del self._keys[keys:]
         for of_term in (self.ops, self.types, self.args, self.attrs):
             del of_term[terms:]
         for of_class in (
-            self._link,
+            self.link,
             self._parents,
             self.forms,
             self.best,
@@ -115,25 +127,29 @@ class Terms:
             self.values,
             self.loose,
             self.committed,
+            self._weights,
         ):
             del of_class[terms:]
 
     def put(self, where: list[Any], class_: int, new: Any) -> None:
         """Change what is known of a class until the scope closes."""
-        if self._marks and class_ < self._marks[-1][0]:
+        if class_ < self._outer:
             self._undo.append((where, class_, where[class_]))
         where[class_] = new
 
     def _enter(self, key: Key, class_: int) -> None:
         if self._marks:
-            self._undo.append((self._table, key, self._table.get(key)))
+            if key in self._table:
+                self._undo.append((self._table, key, self._table[key]))
+            else:
+                self._keys.append(key)
         self._table[key] = class_
 
     # ---- making terms ----
 
     def find(self, class_: int) -> int:
         """The class that represents it."""
-        link = self._link
+        link = self.link
         while link[class_] != class_:
             class_ = link[class_]
         return class_
@@ -160,7 +176,7 @@ class Terms:
 
     def apply(self, op: str, type_: Type, args: tuple[int, ...]) -> int:
         """The class of an op on classes; `type_` is the result's."""
-        link = self._link
+        link = self.link
         for arg in args:
             if link[arg] != arg:
                 args = tuple([self.find(arg) for arg in args])
@@ -225,7 +241,7 @@ class Terms:
     def add_sum(self, class_: int, form: Affine, type_: Type) -> None:
         """A cheaper form of a class that was just made, so that no other depends on it."""
         made = self._append(None, "sum", type_, tuple([self.find(term) for term, _ in form.terms]), form)
-        self._link[made] = class_
+        self.link[made] = class_
         self.forms[class_] += (made,)
         self.best[class_] = made
 
@@ -237,19 +253,15 @@ class Terms:
         self.types.append(type_)
         self.args.append(args)
         self.attrs.append(attr)
-        if made == len(self._link):
+        if made == len(self.link):
             self._make_room(made)
-        shared = 0
-        if self._marks:
-            shared = self._marks[-1][0]
-            if key is not None:
-                self._undo.append((self._table, key, self._table.get(key)))
-        if key is not None:
+        if key is not None:  # which nothing has
             self._table[key] = made
-        parents = self._parents
+            self._keys.append(key)
+        parents, outer = self._parents, self._outer
         for arg in args:
             above = parents[arg]
-            if arg < shared:
+            if arg < outer:
                 self._undo.append((above, slice(len(above), None), ()))
             above.append(made)
         return made
@@ -257,19 +269,20 @@ class Terms:
     def _make_room(self, first: int) -> None:
         """Classes that the next terms will be in."""
         made = range(first, first + _ROOM)
-        self._link += made
+        self.link += made
         self.best += made
         self.forms += [(class_,) for class_ in made]
         self._parents += [[] for _ in made]
         self.linear += _NOTHING
         self.values += _NOTHING
+        self._weights += _NOTHING
         self.loose += _NOTHING
         self.committed += _NOT_YET
 
     def _put_above(self, class_: int, made: Iterable[int]) -> None:
         """These terms are on top of the class."""
         above = self._parents[class_]
-        if self._marks and class_ < self._marks[-1][0]:
+        if class_ < self._outer:
             self._undo.append((above, slice(len(above), None), ()))
         above.extend(made)
 
@@ -291,13 +304,14 @@ class Terms:
     def union(self, one: int, other: int) -> None:
         """Both classes are equal, and so are terms on top of them that differ in nothing else."""
         work = [(one, other)]
+        self._heavy.clear()
         while work:
             one, other = (self.find(class_) for class_ in work.pop())
             if one == other:
                 continue
             kept, gone = (other, one) if self._comes_first(other, one) else (one, other)
             best = self._better_of(kept, gone)
-            self.put(self._link, gone, kept)
+            self.put(self.link, gone, kept)
             self.put(self.forms, kept, self.forms[kept] + self.forms[gone])
             self.put(self.best, kept, best)
             if self.values[kept] is None and self.values[gone] is not None:
@@ -356,39 +370,51 @@ class Terms:
         From the limit on, any number that is not below it.
         """
         total = 0
-        seen: set[int] = set()
+        seen: set[int] = set(roots)
+        most = len(seen) + _MOST_COUNTED
         work = [term]
-        link, best, committed, values = self._link, self.best, self.committed, self.values
+        link, best, committed, values = self.link, self.best, self.committed, self.values
+        ops, args, weights, heavy = self.ops, self.args, self._weights, self._heavy
         while work:
             at = work.pop()
-            total += self._weight(at)
+            price = weights[at]
+            total += self._weight(at) if price is None else price
             if total >= limit:
                 return limit
-            for arg in self.parts(at):
+            if at in heavy:
+                return _NEVER
+            for arg in args[at] if ops[at] not in QUOTIENT_OF_REST else self.parts(at):
                 if link[arg] != arg:
                     arg = self.find(arg)
-                if arg in seen or (committed[arg] and values[arg] is not None):
+                if committed[arg] and values[arg] is not None:
                     continue
-                if arg in roots:
-                    return _NEVER
+                if arg in seen:
+                    if arg in roots:
+                        return _NEVER
+                    continue
                 seen.add(arg)
                 work.append(best[arg])
-            if len(seen) > _MOST_COUNTED:
+            if len(seen) > most:
+                heavy.add(term)
                 return _NEVER
         return total
 
     def _weight(self, term: int) -> int:
         op = self.ops[term]
         if op == "sum":
-            return linear.weight(self.attrs[term], self.types[term])
-        if op == "add":
-            ops, best = self.ops, self.best
+            found = linear.weight(self.attrs[term], self.types[term])
+        elif op == "add":
+            ops, best, link = self.ops, self.best, self.link
             for arg in self.args[term]:
-                if ops[best[self.find(arg)]] == "multiply":
+                if ops[best[arg if link[arg] == arg else self.find(arg)]] == "multiply":
                     return 0
+            return weight(op, self.types[term])
         elif op in DIVISIONS:
             return weight_of_division(op, self.types[term], self.integer_of(self.args[term][-1]))
-        return weight(op, self.types[term])
+        else:
+            found = weight(op, self.types[term])
+        self._weights[term] = found
+        return found
 
     def choose(self, class_: int) -> int:
         """The form in which the class is computed now."""
@@ -403,11 +429,13 @@ class Terms:
                     best, price = form, other
             if best != self.best[class_]:
                 self.put(self.best, class_, best)
+                self._heavy.clear()
         return best
 
     def commit(self, class_: int) -> None:
         """The value of the class is used, and all that it was computed from."""
-        link, committed = self._link, self.committed
+        link, committed = self.link, self.committed
+        self._heavy.clear()
         work = [class_]
         while work:
             at = work.pop()
@@ -422,11 +450,14 @@ class Terms:
     def is_sum_of_values(self, class_: int) -> bool:
         """Whether the linear form of the class is one of classes that have values."""
         form = self.linear[self.find(class_)]
-        return form is not None and all(self.values[self.find(term)] is not None for term, _ in form.terms)
+        if form is None:
+            return False
+        link, values = self.link, self.values
+        return None not in [values[term if link[term] == term else self.find(term)] for term, _ in form.terms]
 
     def constant(self, class_: int) -> int | None:
         """The bits of a constant, None for others."""
-        if self._link[class_] != class_:
+        if self.link[class_] != class_:
             class_ = self.find(class_)
         return self.attrs[class_] if self.ops[class_] == "const" else None
 

@@ -124,9 +124,8 @@ def statements(body: Body) -> Iterator[Stmt]:
     while stack:
         for statement in stack[-1]:
             yield statement
-            nested = bodies(statement)
-            if nested:
-                stack.extend(iter(inner) for _, inner in reversed(nested))
+            if isinstance(statement, (If, For, While)):
+                stack.extend(iter(inner) for _, inner in reversed(bodies(statement)))
                 break
         else:
             stack.pop()
