@@ -167,12 +167,10 @@ def _graph(name: str, graph: GraphFacts) -> str:
             put = f"put({number}, value)"
         else:
             given, put = type_, f"put_bits({number}, vyre::detail::bits(value))"
-        setters.append(
-            f"  {name} &{setter}({given} value) noexcept {{\n    {put};\n    return *this;\n  }}"
-        )
+        setters.append(f"  {name} &{setter}({given} value) noexcept {{\n    {put};\n    return *this;\n  }}")
     table = "\n".join(rows) or "      {nullptr, 0, 0, false},"
     members = "".join(f"{text}\n" for text in setters)
-    return f"""// graph {graph.name}({', '.join(symbol.name for symbol in graph.symbols)})
+    return f"""// graph {graph.name}({", ".join(symbol.name for symbol in graph.symbols)})
 class {name} final : public vyre::Replay<{len(graph.symbols)}> {{
 public:
   {name}() noexcept {{}}
