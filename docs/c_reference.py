@@ -146,7 +146,8 @@ def page(header: str) -> str:
         "# C reference",
         "",
         "`docs/c_reference.py` writes this page from `vyre_cuda.h`; do not edit it by hand.",
-        "[Bundles](bundles.md) and [the C++ service](cpp-service.md) show whole programs.",
+        "[Bundles](bundles.md) and [the C++ service](cpp-service.md) show whole programs; [C++](cpp.md) describes "
+        "`vyre_cuda.hpp`, and the rules for hosts.",
         "",
         markdown(introduction(header)),
         "",

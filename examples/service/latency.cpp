@@ -2,10 +2,15 @@
 //
 //   latency BUNDLE [REQUESTS] [THREADS] [DRIVER]
 //
-// A request copies 256 f32 from page-locked memory to the device, runs saxpy on them with its own
-// scalar, copies the result back, and waits for it; each thread has a stream of its own and sends
-// the next request when it has the answer. Both ways run the same PTX. They take turns, ten times,
-// so that both see the same machine.
+// A request has 256 f32 in page-locked memory and a scalar; its answer is saxpy of them, in
+// page-locked memory. Each thread has a stream of its own and sends the next request when it has
+// the answer. The ways take turns, ten times, so that all see the same machine, and run the same
+// PTX:
+//
+//   call            one call of the kernel, which uses page-locked memory in place
+//   copies          copies to the device and back around a bound call, on the thread's stream
+//   driver          the same copies and a launch, by the driver's functions alone
+//   driver, mapped  a launch on page-locked memory, by the driver's functions alone
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -27,9 +32,27 @@ constexpr std::size_t n = 256;
 
 // ---- by vyre_cuda -------------------------------------------------------------------------------
 
-class Ours {
+class Called {
  public:
-  Ours(const vyre::Context &context, const Saxpy &saxpy)
+  Called(const vyre::Context &context, const Saxpy &saxpy)
+      : saxpy_(saxpy), x_(vyre::PinnedArray<float>::alloc(context, n)),
+        out_(vyre::PinnedArray<float>::alloc(context, n)) {
+    std::fill(x_.begin(), x_.end(), 1.0f);
+  }
+  float request(float a) {
+    x_[7] = a;
+    saxpy_(x_, x_, out_, a);
+    return out_[7];
+  }
+
+ private:
+  Saxpy saxpy_;
+  vyre::PinnedArray<float> x_, out_;
+};
+
+class Copied {
+ public:
+  Copied(const vyre::Context &context, const Saxpy &saxpy)
       : stream_(vyre::Stream::create(context)), x_(vyre::PinnedArray<float>::alloc(context, n)),
         out_(vyre::PinnedArray<float>::alloc(context, n)),
         dx_(vyre::Array<float>::alloc(context, n)), dout_(vyre::Array<float>::alloc(context, n)),
@@ -130,14 +153,18 @@ struct Plain {
 
 class Theirs {
  public:
-  explicit Theirs(const Plain &plain) : plain_(plain), block_(plain.variant.parameter_bytes) {
+  Theirs(const Plain &plain, bool is_mapped)
+      : plain_(plain), is_mapped_(is_mapped), block_(plain.variant.parameter_bytes) {
     const Functions &driver = plain.driver;
     must(driver.set_current(plain.context));
     must(driver.create(&stream_, CU_STREAM_NON_BLOCKING));
-    for (void **each : {&x_, &out_}) must(driver.host_alloc(each, n * sizeof(float), 0));
+    for (void **each : {&x_, &out_})
+      must(driver.host_alloc(each, n * sizeof(float), CU_MEMHOSTALLOC_DEVICEMAP));
     for (CUdeviceptr *each : {&dx_, &dout_}) must(driver.alloc(each, n * sizeof(float)));
     std::fill_n(static_cast<float *>(x_), n, 1.0f);
-    const CUdeviceptr arrays[] = {dx_, dx_, dout_};
+    const auto address = [](void *host) { return reinterpret_cast<CUdeviceptr>(host); };
+    const CUdeviceptr in = is_mapped ? address(x_) : dx_, out = is_mapped ? address(out_) : dout_;
+    const CUdeviceptr arrays[] = {in, in, out};
     const std::uint64_t size = n;
     for (std::uint32_t i = 0; i < plain.variant.entry_count; i++) {
       const vyc_parameter &entry = plain.variant.entries[i];
@@ -154,18 +181,19 @@ class Theirs {
   float request(float a) {
     const Functions &driver = plain_.driver;
     static_cast<float *>(x_)[7] = a;
-    must(driver.in(dx_, x_, n * sizeof(float), stream_));
+    if (!is_mapped_) must(driver.in(dx_, x_, n * sizeof(float), stream_));
     memcpy(scalar_, &a, sizeof a);
     const std::uint32_t threads = plain_.row.block[0];
     must(driver.launch(plain_.function, static_cast<unsigned>((n + threads - 1) / threads), 1, 1,
                        threads, 1, 1, 0, stream_, parameters_.data(), nullptr));
-    must(driver.out(out_, dout_, n * sizeof(float), stream_));
+    if (!is_mapped_) must(driver.out(out_, dout_, n * sizeof(float), stream_));
     must(driver.synchronize(stream_));
     return static_cast<float *>(out_)[7];
   }
 
  private:
   const Plain &plain_;
+  bool is_mapped_;
   std::vector<char> block_;
   std::vector<void *> parameters_{};
   char *scalar_ = nullptr;
@@ -208,7 +236,7 @@ void tell(const char *name, std::vector<float> &times) {
                times[static_cast<std::size_t>(q * static_cast<double>(times.size()))]) /
            1000;
   };
-  std::printf("%-10s %9zu requests: p50 %8.2f us, p99 %8.2f us, p99.9 %8.2f us, most %9.2f us\n",
+  std::printf("%-14s %9zu requests: p50 %8.2f us, p99 %8.2f us, p99.9 %8.2f us, most %9.2f us\n",
               name, times.size(), at(0.5), at(0.99), at(0.999),
               static_cast<double>(times.back()) / 1000);
 }
@@ -226,15 +254,19 @@ int main(int count, char **words) try {
   const Saxpy saxpy(context, bundle, "saxpy", {"x", "y", "out", "a"});
   const Driver library(path != nullptr ? path : "libcuda.so.1");
   const Plain plain(library, bundle);
-  std::vector<float> ours, theirs;
+  std::vector<float> called, copied, theirs, mapped;
   for (std::size_t turn = 0; turn < turns; turn++) {
     const std::size_t each = (requests + threads * turns - 1) / (threads * turns);
-    serve([&] { return Ours(context, saxpy); }, threads, each, ours);
-    serve([&] { return Theirs(plain); }, threads, each, theirs);
+    serve([&] { return Called(context, saxpy); }, threads, each, called);
+    serve([&] { return Copied(context, saxpy); }, threads, each, copied);
+    serve([&] { return Theirs(plain, false); }, threads, each, theirs);
+    serve([&] { return Theirs(plain, true); }, threads, each, mapped);
   }
   std::printf("%zu threads, each with a stream\n", threads);
-  tell("vyre_cuda", ours);
+  tell("call", called);
+  tell("copies", copied);
   tell("driver", theirs);
+  tell("driver, mapped", mapped);
 } catch (const std::exception &error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

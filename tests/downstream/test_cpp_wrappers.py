@@ -48,8 +48,8 @@ def test_classes_give_pythons_bytes(bundle: Path, tmp_path: Path) -> None:
     expected = {"saxpy": vc.evaluate(saxpy(), x, y, 2.5), "turned": matrix.T}
     for kind in TYPES:
         values = rng.integers(0, 2 if kind == vc.bool_ else 100, 41).astype(kind.dtype)
-        given[kind.name.rstrip('_')] = values
-        expected[kind.name.rstrip('_')] = np.where(mask, values[40], values[:40])
+        given[kind.name.rstrip("_")] = values
+        expected[kind.name.rstrip("_")] = np.where(mask, values[40], values[:40])
     constant = np.array([1, 2, 3, 4], np.float32)
     for name, a in (("given", 2.5), ("defaults", 2.0)):
         expected[name] = np.float32(a) * (np.float32(a) * x + constant) + constant

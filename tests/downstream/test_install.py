@@ -85,7 +85,7 @@ def test_a_host_is_built_by_pkg_config_against_the_moved_prefix(installed: Path,
 
 def test_a_host_with_the_cpp_header_is_built_against_the_moved_prefix(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "host.cpp").write_text(
-        '#include <cstdio>\n#include <vyre_cuda.hpp>\n'
+        "#include <cstdio>\n#include <vyre_cuda.hpp>\n"
         "int main(int, char **words) {\n"
         "  const auto driver = vyre::Driver::open(words[1]);\n"
         "  const auto context = vyre::Context::open(driver);\n"

@@ -25,16 +25,18 @@ _TYPES: Final = {
     "f64": "double",
 }
 _ROLES: Final = {"in": "In", "inout": "InOut", "out": "Out"}
-# What a class may not be called, or a member function of a graph's class: keywords and names of the base.
-_KEYWORDS: Final = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl"
-    " concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete"
-    " do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable"
-    " namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast"
-    " requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw"
-    " true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq".split()
-)
-_MEMBERS: Final = frozenset("launch try_launch try_load try_open locate get tag put put_bits rows".split())
+# What a namespace or a member function may not be called.
+_KEYWORDS: Final = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class
+compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype
+default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int
+long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
+reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch template
+this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t
+while xor xor_eq
+"""
+# What a graph's class has from its base.
+_MEMBERS: Final = "launch try_launch try_load try_open locate get tag put put_bits rows"
 
 
 class Symbol(Protocol):
@@ -71,7 +73,8 @@ def header(stem: str, kernels: Iterable[KernelFacts], graphs: Iterable[GraphFact
     """
     classes: dict[str, str] = {}
     texts = []
-    for each in [*kernels, *graphs]:
+    everything: list[KernelFacts | GraphFacts] = [*kernels, *graphs]
+    for each in everything:
         name = class_name(each.name)
         if name in classes:
             raise ValueError(f"{classes[name]} and {each.name} would both be the class {name}: rename one of them")
@@ -97,7 +100,7 @@ def class_name(name: str) -> str:
 def _identifier(name: str) -> str:
     made = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "bundle"
     made = f"b{made}" if made[0].isdigit() else made
-    return f"{made}_" if made in _KEYWORDS else made
+    return f"{made}_" if made in _KEYWORDS.split() else made
 
 
 def _text(name: str) -> str:
@@ -151,7 +154,7 @@ def _graph(name: str, graph: GraphFacts) -> str:
     setters, rows = [], []
     for number, symbol in enumerate(graph.symbols):
         setter = _identifier(symbol.name)
-        setter = f"{setter}_" if setter in _MEMBERS or setter == name else setter
+        setter = f"{setter}_" if setter in _MEMBERS.split() or setter == name else setter
         if setter in taken:
             raise ValueError(
                 f"symbols {taken[setter]} and {symbol.name} of graph {graph.name} would both be {setter} in C++: "
@@ -167,12 +170,10 @@ def _graph(name: str, graph: GraphFacts) -> str:
             put = f"put({number}, value)"
         else:
             given, put = type_, f"put_bits({number}, vyre::detail::bits(value))"
-        setters.append(
-            f"  {name} &{setter}({given} value) noexcept {{\n    {put};\n    return *this;\n  }}"
-        )
+        setters.append(f"  {name} &{setter}({given} value) noexcept {{\n    {put};\n    return *this;\n  }}")
     table = "\n".join(rows) or "      {nullptr, 0, 0, false},"
     members = "".join(f"{text}\n" for text in setters)
-    return f"""// graph {graph.name}({', '.join(symbol.name for symbol in graph.symbols)})
+    return f"""// graph {graph.name}({", ".join(symbol.name for symbol in graph.symbols)})
 class {name} final : public vyre::Replay<{len(graph.symbols)}> {{
 public:
   {name}() noexcept {{}}
