@@ -1,6 +1,5 @@
 /* Symbols of a graph: values of several steps that are set together, and what a launch makes of
  * them. A value is put into the target of each step that uses it, which begins as its base. */
-#define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +81,8 @@ static vyc_status add_symbol(vyc_graph *graph, const vyc_graph_symbol *symbol) {
   VYC_TRY(check_others(graph, symbol));
   VYC_TRY(vyc__grow(&graph->symbols, &graph->symbol_room, graph->symbol_count + 1,
                     sizeof *graph->symbols));
-  vyc_symbol made = {.name = name == NULL ? NULL : strdup(name),
+  const size_t name_bytes = name == NULL ? 0 : strlen(name) + 1;
+  vyc_symbol made = {.name = name == NULL ? NULL : malloc(name_bytes),
                      .kind = symbol->kind,
                      .element_bytes = symbol->element_bytes,
                      .use_count = symbol->use_count,
@@ -92,6 +92,7 @@ static vyc_status add_symbol(vyc_graph *graph, const vyc_graph_symbol *symbol) {
     free(made.uses);
     return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   }
+  if (name != NULL) memcpy(made.name, name, name_bytes);
   if (symbol->use_count > 0) memcpy(made.uses, symbol->uses, symbol->use_count * sizeof *made.uses);
   graph->symbols[graph->symbol_count++] = made;
   return VYC_OK;

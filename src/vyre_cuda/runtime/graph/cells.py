@@ -42,6 +42,8 @@ class Cells:
         self.kernels: list[Kernel] = []  # that read cells, of steps that are not merged, and that write them
         self.by_value: set[str] = set()  # symbols that decide something that the host must know
         self._symbols: dict[str, Symbol] = {}
+        self._named: dict[Kernel, set[str]] = {}  # the scalars of which the geometry is made
+        self._made: dict[tuple[Kernel, tuple[str, ...]], Kernel] = {}
         self.users = {key: count for key, count in self._count(order, groups).items() if count >= _SEVERAL}
         empty = Buffer(device.context, 0) if self.users else None
         self._cells: dict[Key, Temporary] = {}
@@ -77,7 +79,7 @@ class Cells:
 
     def _keys(self, step: LaunchStep) -> tuple[set[Key], set[Key]]:
         """The symbols that its kernel could read in cells, and those that the host must know."""
-        named = of_geometry(step.kernel.program)
+        named = self._geometry(step.kernel)
         keys: set[Key] = set()
         kept: set[Key] = set()
         for p in step.kernel.program.parameters:
@@ -114,8 +116,8 @@ class Cells:
     def _launch(self, step: LaunchStep) -> LaunchStep:
         kernel = step.kernel
         keys, _ = self._keys(step)
-        named = of_geometry(kernel.program)
-        names = [
+        named = self._geometry(kernel)
+        names = tuple(
             p.name
             for p in kernel.program.parameters
             if isinstance(value := step.values[p.name], Symbol)
@@ -123,19 +125,35 @@ class Cells:
             and p.name not in named
             and (key := (value.name, p.type)) in keys
             and key in self._cells
-        ]
+        )
         if not names:
             return step
-        program = with_cells(kernel.program, names)
-        made = self.device._kernels.kernel(self.device, program, kernel.precision, kernel.bounds, kernel.max_ulp, ())
-        self._keep(made)
+        made = self._reading(kernel, names)
         types = {p.name: p.type for p in kernel.program.parameters}
         values = {
             p.name: self.operand(value, types[p.name]) if p.name in names else value
-            for p in program.parameters
+            for p in made.program.parameters
             for value in (step.values[p.name],)
         }
         return LaunchStep(made, values, step.grid)
+
+    def _reading(self, kernel: Kernel, names: tuple[str, ...]) -> Kernel:
+        """The kernel for the program that reads these scalars from cells."""
+        found = self._made.get((kernel, names))
+        if found is None:
+            program = with_cells(kernel.program, names)
+            found = self.device._kernels.kernel(
+                self.device, program, kernel.precision, kernel.bounds, kernel.max_ulp, ()
+            )
+            self._made[kernel, names] = found
+            self._keep(found)
+        return found
+
+    def _geometry(self, kernel: Kernel) -> set[str]:
+        found = self._named.get(kernel)
+        if found is None:
+            found = self._named[kernel] = of_geometry(kernel.program)
+        return found
 
     def _keep(self, kernel: Kernel) -> None:
         if kernel not in self.kernels:
