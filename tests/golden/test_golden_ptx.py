@@ -46,7 +46,7 @@ def test_ptx_is_as_kept(path: Path, sm: int, golden: Callable[[str, str], None])
 def test_ptx_after_the_passes_is_as_kept(path: Path, sm: int, golden: Callable[[str, str], None]) -> None:
     """The texts of a kernel: loops that read ahead, and the entry with several elements a thread."""
     program, target = prepared(vc.parse(path.read_text(encoding="utf-8"))), Target.parse(f"sm_{sm}")
-    kernel, wide = lower(program, target), wide_of(program)
+    kernel, wide = lower(program, target, large=True), wide_of(program)
     texts = [kernel.ptx] if wide is None else [kernel.ptx, several.lowered(wide, kernel, target).ptx]
 
     for text in texts:

@@ -190,6 +190,9 @@ def test_bounds_off_drops_every_guard() -> None:
 
     assert accesses(result) == ["ld.global.s32", "ld.global.f32", "st.global.f32"]
     assert [p.kind for p in result.parameters] == ["buffer"] * 3
+    large = lower(program, SM_90, bounds="off", large=True)
+    assert [(p.kind, p.name) for p in large.parameters][3:] == [("size", "out")]
+    assert accesses(large) == accesses(result)
 
 
 # ---- shared memory --------------------------------------------------------------------------------------------------

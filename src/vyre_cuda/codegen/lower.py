@@ -19,13 +19,14 @@ from vyre_cuda.codegen.lowering.statements import Lowering
 from vyre_cuda.codegen.ssa.ssa import liveness
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.core import walk
-from vyre_cuda.ir.core.nodes import Const, GridBarrier, Size
+from vyre_cuda.ir.core.nodes import GridBarrier, Size
 from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.emit import coalesce, verify
     from vyre_cuda.codegen.emit import rows as many_rows
+    from vyre_cuda.codegen.lowering.isel_memory import Memory
     from vyre_cuda.codegen.vectors import forms
 else:
     coalesce, verify = later("vyre_cuda.codegen.emit.coalesce"), later("vyre_cuda.codegen.emit.verify")
@@ -48,6 +49,7 @@ def lower(
     initialized: bool = False,
     max_ulp: float | None = None,
     fixed_block: bool = True,
+    large: bool = False,
     many: Lowered | None = None,
 ) -> Lowered:
     """The kernel of a valid program for a target.
@@ -57,7 +59,8 @@ def lower(
     `initialized` for elements of results that are read or returned before they are written.
     `debug` adds a comment with values and source lines to each instruction and verifies the values. `max_ulp`
     lets each op use the cheapest form whose error is bounded by this many ULP. Without `fixed_block` the text does not
-    say how many threads a block has, so that the driver can tell how many would fit. With `many`, the text is that of
+    say how many threads a block has, so that the driver can tell how many would fit. With `large` the kernel has the
+    parameters that an entry for large launches needs (`several.py`). With `many`, the text is that of
     an entry that does many launches of that kernel in one (`emit.rows`), whose parameters each of them has. ValueError
     for an option's unknown word and a `max_ulp` below 1/2, UnsupportedError for a target that is too small and a
     `max_ulp` below the bound of every form of an op.
@@ -74,6 +77,7 @@ def lower(
         max_ulp=max_ulp,
     )
     lowering.run()
+    of_work = _sizes_of_work(program, lowering.memory) if large else set()
     covered = lowering.coverage.covers()
     memory, function, linear = lowering.memory, lowering.builder.function, lowering.coverage.linear
     access = access_facts(linear, memory, program, lowering.coverage.thread)
@@ -94,9 +98,8 @@ def lower(
         coalesce.coalesce(function, live[0])
     cooperative = any(isinstance(statement, GridBarrier) for statement in walk.statements(program.body))
     hidden = [("report", lowering.sites.reports), ("grid_barrier", cooperative)]
-    used = used_parameters(function, live[0])
+    used = used_parameters(function, live[0]) | of_work
     if many is None:
-        used |= _sizes_of_work(program)
         hidden_names = tuple(name for name, wanted in hidden if wanted)
         parameters, parameter_bytes = lay_out_parameters(program, used, hidden_names)
     else:
@@ -139,23 +142,17 @@ def lower(
     )
 
 
-def _sizes_of_work(program: Program) -> set[object]:
+def _sizes_of_work(program: Program, memory: Memory) -> set[object]:
     """The sizes that say how many threads there are along one axis: an entry for large launches compares with them."""
     primary = primary_buffer(program)
     if program.work is not None:
         work = program.work if len(program.work) == 1 else ()
     else:
         work = () if primary is None else (Size(program.index, primary.name),)
-    sizes = {p.name: p.size for p in program.parameters if p.is_buffer and p.ndim == 1}
-    found: set[object] = set()
-    for expr in walk.expressions(work):
-        while isinstance(expr, Size) and expr.buffer in sizes:
-            size = sizes[expr.buffer]
-            if not isinstance(size, (Const, Size)):
-                found.add(("size", expr.buffer))
-                break
-            expr = size
-    return found
+    function = memory.builder.function
+    named = [e for e in walk.expressions(work) if isinstance(e, Size)]
+    values = [memory.size(e.buffer) if e.axis is None else memory.extent(e.buffer, e.axis) for e in named]
+    return {function.attrs[value] for value in values if function.ops[value] == "parameter"}
 
 
 def parameters_of(kernel: Lowered, used: set[object], what: str) -> tuple[tuple[KernelParameter, ...], int]:

@@ -50,6 +50,7 @@ def lowered(
         races="races" in checks,
         initialized="initialized" in checks,
         max_ulp=max_ulp,
+        large=not checks and bounds != "trap",
     )
     return found, improved - begin, perf_counter_ns() - improved
 
