@@ -106,18 +106,22 @@
   X(vyc_fill_zero)                             \
   X(vyc_graph_add_launch)                      \
   X(vyc_graph_add_rows)                        \
+  X(vyc_graph_add_symbol)                      \
   X(vyc_graph_add_transfer)                    \
   X(vyc_graph_create)                          \
+  X(vyc_graph_find_symbol)                     \
   X(vyc_graph_finish)                          \
   X(vyc_graph_in_turns)                        \
   X(vyc_graph_info_get)                        \
   X(vyc_graph_launch)                          \
   X(vyc_graph_launch_at)                       \
   X(vyc_graph_launch_between)                  \
+  X(vyc_graph_launch_with)                     \
   X(vyc_graph_node_get)                        \
   X(vyc_graph_release)                         \
   X(vyc_graph_repeat_begin)                    \
   X(vyc_graph_repeat_end)                      \
+  X(vyc_graph_set)                             \
   X(vyc_graph_update)                          \
   X(vyc_last_error)                            \
   X(vyc_last_message)                          \
@@ -133,6 +137,7 @@
   X(vyc_pinned_register)                       \
   X(vyc_pinned_release)                        \
   X(vyc_pinned_try_alloc)                      \
+  X(vyc_prepared_add_several)                  \
   X(vyc_prepared_check)                        \
   X(vyc_prepared_create)                       \
   X(vyc_prepared_function)                     \
