@@ -52,7 +52,7 @@ def _together(kernel: Kernel, found: Entry, rows: tuple[Any, ...], grid: Any) ->
         memory[: calls.read_end].copy_from(staging[: calls.read_end])
     calls.put(memory)
     try:
-        calls.launch(*found.kernels())
+        calls.launch(*kernels_for(kernel, calls))
         if calls.nbytes > calls.written_at:
             memory[calls.written_at : calls.nbytes].numpy(out=staging[: calls.nbytes - calls.written_at])
         else:
