@@ -12,6 +12,7 @@ alone. What cannot be merged is Refused, with a kind and a reason.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from typing import TypeAlias
 
 from vyre_cuda.errors import InternalError, ProgramError
 from vyre_cuda.ir.call.geometry import Geometry
@@ -141,6 +142,7 @@ class Merge:
         self._places = Places([g * b for g, b in zip(geometry.grid, geometry.block, strict=True)])
         self._index = steps[0].program.index
         self._arrays: dict[str, _Array] = {}
+        self._touched: list[list[tuple[_Array, _Touch]]] = []  # by step
         self._scalars: dict[str, tuple[Type, Hashable]] = {}
         self._own: list[OwnArray] = []
 
@@ -170,6 +172,7 @@ class Merge:
         scalars: dict[tuple[Type, Hashable], str] = {}
         for number, step in enumerate(self._steps):
             names: dict[str, str] = {}
+            self._touched.append([])
             written = buffers_written(step.program.body)
             for p in step.program.parameters:
                 if p.is_buffer:
@@ -181,6 +184,7 @@ class Merge:
                     elif p.kind == "out" and any(t.step == number for t in array.touches):
                         raise Refused(f"{step.program.name} has {p.name} as another of its arrays too", Kind.OVERLAP)
                     array.touches.append(touch)
+                    self._touched[number].append((array, touch))
                     names[p.name] = array.name
                 else:
                     key = (p.type, step.scalars[p.name])
@@ -189,7 +193,13 @@ class Merge:
                         self._scalars[scalars[key]] = key
                     names[p.name] = scalars[key]
             maps.append(names)
+            self._check_parameters(number)
         return maps
+
+    def _check_parameters(self, number: int) -> None:
+        count = len(self._arrays) + len(self._scalars) - len(self._dropped)
+        if count > MAX_PARAMETERS:
+            raise Refused(f"one kernel would have more than {MAX_PARAMETERS} parameters", Kind.SIZE, number)
 
     def _check_ranges(self) -> None:
         """Arrays that are not the same may meet only where nobody writes."""
@@ -218,10 +228,9 @@ class Merge:
     def _clears(self, number: int, body: Body) -> Body:
         """Zeros for the outs of a step that an earlier one touched, where the step does not surely fill them."""
         found: list[Stmt] = []
-        for array in self._arrays.values():
-            touch = next((t for t in array.touches if t.step == number), None)
-            earlier = touch is not None and any(t.step < number for t in array.touches)
-            if touch is None or not earlier or touch.parameter.kind != "out" or not touch.parameter.zeroed:
+        for array, touch in self._touched[number]:
+            earlier = array.touches[0].step < number
+            if not earlier or touch.parameter.kind != "out" or not touch.parameter.zeroed:
                 continue
             if self._fills(array, body):
                 continue
@@ -291,18 +300,23 @@ class Merge:
 
     def _forwarded(self, body: Body) -> Body:
         arrays: dict[str, Forwarded] = {}
+        accesses: dict[str, list[_Access]] = {}
+        for name, index, here in _accesses(body, self._places, self._places.launched):
+            accesses.setdefault(name, []).append((index, here))
         for array in self._arrays.values():
             stays = array.span not in self._dropped
             if stays and (len(array.touches) < 2 or not array.is_written):
                 continue
             if not stays and not array.is_written:
                 raise Refused(f"{array.name} exists no longer, and no step writes it", Kind.UNKNOWN)
-            forwarded = self._own_element(array, body, stays)
+            forwarded = self._own_element(array, accesses.get(array.name, []), stays)
             if forwarded is not None:
                 arrays[array.name] = forwarded
         if self._steps[0].options.precision == "fast":
+            every = (e for s in statements(body) for e in expressions(operands(s)))
+            read = {e.buffer for e in every if isinstance(e, Load)}
             for name, found in arrays.items():
-                if found.type in (f32, f64) and self._is_read(body, name):
+                if found.type in (f32, f64) and name in read:
                     raise Refused(
                         f"{name} is of {found.type}: in one kernel, a product before it and a sum behind it could "
                         'become one fma with precision="fast"',
@@ -313,13 +327,8 @@ class Merge:
         except Unknown as found:
             raise Refused(f"{found.name} is read where no step surely wrote it", Kind.UNKNOWN) from None
 
-    def _is_read(self, body: Body, name: str) -> bool:
-        every = (e for s in statements(body) for e in expressions(operands(s)))
-        return any(isinstance(e, Load) and e.buffer == name for e in every)
-
-    def _own_element(self, array: _Array, body: Body, stays: bool) -> Forwarded | None:
-        """None for an array that nothing touches."""
-        found = list(_accesses(body, array.name, self._places, self._places.launched))
+    def _own_element(self, array: _Array, found: Sequence[_Access], stays: bool) -> Forwarded | None:
+        """`found` are its accesses. None for an array that nothing touches."""
         if not found:
             return None
         keys: set[Key | None] = set()
@@ -383,8 +392,6 @@ class Merge:
             raise Refused(
                 f"one kernel would have {tables} bytes of tables and {local} of arrays of a thread", Kind.SIZE
             )
-        if len(made.parameters) > MAX_PARAMETERS:
-            raise Refused(f"one kernel would have {len(made.parameters)} parameters", Kind.SIZE)
         try:
             validate.check(made)
         except ProgramError as error:
@@ -415,22 +422,26 @@ class Merge:
         return tuple([Const(self._index if n <= self._index.maximum else u64, n) for n in geometry.work[:axes]])
 
 
-def _accesses(body: Body, name: str, places: Places, here: Conditions) -> Iterator[tuple[Expr | None, Conditions]]:
-    """The index of each access to an array, None for an atomic, and what holds there."""
+# An index, None for that of an atomic, and what holds there.
+_Access: TypeAlias = tuple[Expr | None, Conditions]
+
+
+def _accesses(body: Body, places: Places, here: Conditions) -> Iterator[tuple[str, Expr | None, Conditions]]:
+    """The array and the index of each access, None for that of an atomic, and what holds there."""
     for s in body:
         for expr in expressions(operands(s)):
-            if isinstance(expr, Load) and expr.buffer == name:
-                yield expr.index, here
-        if isinstance(s, Store) and s.buffer == name:
-            yield s.index, here
-        elif isinstance(s, Atomic) and s.buffer == name:
-            yield None, here
+            if isinstance(expr, Load):
+                yield expr.buffer, expr.index, here
+        if isinstance(s, Store):
+            yield s.buffer, s.index, here
+        elif isinstance(s, Atomic):
+            yield s.buffer, None, here
         elif isinstance(s, If):
-            yield from _accesses(s.then, name, places, places.assumed(here, s.condition))
-            yield from _accesses(s.orelse, name, places, places.assumed(here, s.condition, False))
+            yield from _accesses(s.then, places, places.assumed(here, s.condition))
+            yield from _accesses(s.orelse, places, places.assumed(here, s.condition, False))
         else:
             for _, inner in bodies(s):
-                yield from _accesses(inner, name, places, here)
+                yield from _accesses(inner, places, here)
 
 
 def _count(body: Body) -> int:

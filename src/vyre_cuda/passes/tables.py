@@ -14,8 +14,8 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from vyre_cuda.passes.fuse import ranges
-from vyre_cuda.passes.merge import merge
-from vyre_cuda.passes.steps import Refused, Step
+from vyre_cuda.passes.pairs import Pairs
+from vyre_cuda.passes.steps import Step
 from vyre_cuda.records import dataclass
 
 LEAST = 16  # rows of a table: fewer are as fast as nodes side by side, or as one merged kernel
@@ -142,15 +142,13 @@ def _needed(items: Sequence[Item], first: int, end: int) -> dict[int, set[int]]:
 
 def _chained(items: Sequence[Item], first: int, end: int, needed: dict[int, set[int]]) -> Iterator[int]:
     """Launches that become one kernel with one beside them that needs them or that they need."""
+    pairs = Pairs()
     for place in range(first + 1, end):
         one, other = items[place - 1].launch, items[place].launch
         if one is None or other is None or place - 1 not in needed[place]:
             continue
-        try:
-            merge([one, other])
-        except Refused:
-            continue
-        yield from (place - 1, place)
+        if pairs.refused(one, other) is None:
+            yield from (place - 1, place)
 
 
 def _ordered(

@@ -10,8 +10,9 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.ir.call.geometry import launch_geometry
-from vyre_cuda.passes import fuse
+from vyre_cuda.passes import fuse, pairs
 from vyre_cuda.passes.fuse import Apart, Group, decide, shares_alike
+from vyre_cuda.passes.pairs import Pairs
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 
 N = 70
@@ -209,3 +210,38 @@ def test_inputs_may_meet() -> None:
     now = [step(program("a"), array(0), array(1)), step(program("b"), array(0, first=3), array(3))]
 
     assert shares_alike(before, now)
+
+
+# ---- long recordings -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_deciding_takes_as_long_a_step_in_long_recordings(monkeypatch: pytest.MonkeyPatch, *, merged: bool) -> None:
+    """All that is given to `merge`, in steps, is a small multiple of the steps that there are."""
+    given: list[int] = []
+    right = fuse.merge
+
+    def counted(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
+        given.append(len(steps))
+        return right(steps, dropped)
+
+    monkeypatch.setattr(fuse, "merge", counted)
+    monkeypatch.setattr(pairs, "merge", counted)
+    same = program(by=0 if merged else 1)
+    groups = decide([step(same, array(k), array(k + 1)) for k in range(1000)])
+
+    assert all((group.step is None) != merged for group in groups)
+    assert len(groups) == (4 if merged else 1000)
+    assert sum(given) < 4000 if merged else sum(given) < 10
+
+
+def test_pairs_that_share_in_another_way_are_asked_apart() -> None:
+    """The same programs with the same shapes: what overlaps decides."""
+    one, other = program("one"), program("other")
+    asked = Pairs()
+    found = [
+        asked.refused(step(one, array(0), array(1)), step(other, array(source, first=first), array(to)))
+        for source, first, to in [(1, 0, 2), (1, 1, 2), (3, 0, 2), (1, 0, 0), (0, 0, 1), (4, 0, 5), (2, 1, 1)]
+    ]
+    kinds = [None if why is None else why.kind for why in found]
+    assert kinds == [None, Kind.OVERLAP, None, None, None, None, None]
