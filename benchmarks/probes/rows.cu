@@ -1,7 +1,9 @@
 /* How a block of one launch can find the step that it is of: 1,024 steps of z = a * x + b on arrays of their own, as one
  * launch, beside one kernel on all of the bytes.
  *
- *   nvcc -O3 -arch=native -o rows benchmarks/probes/rows.cu && ./rows [steps] [elements of each]
+ *   nvcc -O3 -arch=native -o rows benchmarks/probes/rows.cu && ./rows [steps] [elements of each] [apart]
+ *
+ * With a third word each array is an allocation of its own, else a part of one, not in the order of the steps.
  *
  * One line of JSON for each form: the median and the best of graph launch and wait, in us; the forms take turns. The
  * results of each form are compared first. `each_N` has N elements a thread. */
@@ -143,7 +145,7 @@ template <typename F> static void add(const char *name, bool checked, F launch) 
   forms.push_back(form);
 }
 
-static void measure() {
+static void measure(bool apart) {
   for (int turn = 0; turn < TURNS; turn++)
     for (Form &form : forms) {
       const auto begin = std::chrono::steady_clock::now();
@@ -153,14 +155,15 @@ static void measure() {
     }
   for (Form &form : forms) {
     std::sort(form.times.begin(), form.times.end());
-    printf("{\"form\": \"%s\", \"steps\": %u, \"elements\": %u, \"median_us\": %.2f, \"best_us\": %.2f}\n", form.name,
-           steps, size, form.times[form.times.size() / 2], form.times[0]);
+    printf("{\"form\": \"%s\", \"steps\": %u, \"elements\": %u, \"apart\": %s, \"median_us\": %.2f, \"best_us\": %.2f}\n",
+           form.name, steps, size, apart ? "true" : "false", form.times[form.times.size() / 2], form.times[0]);
   }
 }
 
 int main(int count, char **words) {
   steps = count > 1 ? (uint32_t)atoi(words[1]) : 1024;
   size = count > 2 ? (uint32_t)atoi(words[2]) : 1024;
+  const bool apart = count > 3;
   const float a = 0.5f;
   std::vector<float> start(size);
   for (uint32_t i = 0; i < size; i++) {
@@ -177,10 +180,14 @@ int main(int count, char **words) {
   CU(cudaMalloc(&piece_z, bytes));
   for (uint32_t r = 0; r < steps; r++) {
     const uint32_t at = r * 7 % steps; /* of odd factors of powers of two a permutation */
-    const float *x = piece_x + (size_t)at * size;
+    float *x = piece_x + (size_t)at * size, *z = piece_z + (size_t)at * size;
+    if (apart) {
+      CU(cudaMalloc(&x, size * 4));
+      CU(cudaMalloc(&z, size * 4));
+    }
     CU(cudaMemcpy(all_x + (size_t)r * size, start.data(), size * 4, cudaMemcpyHostToDevice));
-    CU(cudaMemcpy(piece_x + (size_t)at * size, start.data(), size * 4, cudaMemcpyHostToDevice));
-    rows.push_back({0, 1, 1, 1, x, piece_z + (size_t)at * size, a, size, {0, 0}});
+    CU(cudaMemcpy(x, start.data(), size * 4, cudaMemcpyHostToDevice));
+    rows.push_back({0, 1, 1, 1, x, z, a, size, {0, 0}});
     if (r < MOST_CONSTANT) constants.rows[r] = {rows[r].x, rows[r].z};
   }
   const uint32_t blocks = (size - 1) / BLOCK + 1, fours = (size - 1) / (4 * BLOCK) + 1;
@@ -214,6 +221,6 @@ int main(int count, char **words) {
           [&] { constant<4><<<steps * fours, BLOCK, 0, stream>>>(constants, a, size, shift_of_fours); });
     }
   }
-  measure();
+  measure(apart);
   return 0;
 }
