@@ -1,5 +1,5 @@
 """Which steps of a recording become one: from the first on, each with as many of those behind it as `merge` takes, and
-then, of those that have one block, as many as depend on each other in a row.
+then, of those that have one block, as many as depend on each other in a row; and a loop with the one step that is in it.
 
 The decision depends on its arguments alone. A step that shares no array with those before it, and has a loop, stays
 apart: the device can run both at the same time.
@@ -10,32 +10,44 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeAlias
 
-from vyre_cuda.ir.core.nodes import Barrier, For, While
+from vyre_cuda.ir.core.nodes import For, While
 from vyre_cuda.ir.core.walk import buffers_written, statements
-from vyre_cuda.passes.blocks import merge_blocks
+from vyre_cuda.passes.blocks import in_one_block, merge_blocks
 from vyre_cuda.passes.merge import merge
 from vyre_cuda.passes.pairs import Pairs
+from vyre_cuda.passes.repeats import barriers_of, merge_repeated
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import dataclass, replace
 
 _TRIED = 16  # steps at first, then four times as many as fit
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """A loop around the steps up to before `end`; `why` says why it stays, if it does."""
+
+    times: int
+    end: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Apart:
-    """A step that is not merged, and why; `memories` are those that it touches."""
+    """A step that is not merged, and why; `memories` are those that it touches. A loop is one before its steps."""
 
     name: str
     why: str
     memories: frozenset[int] = frozenset()
+    repeat: Repeat | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """The steps from `first` to before `end`. `step` is what they became, None for one that stays as it is.
 
-    `gone` are temporaries that exist no longer, and `barriers` separate what is in one block. `why` says why the step
-    behind does not belong to them, `kind` in a word; both are empty where nothing was tried.
+    `gone` are temporaries that exist no longer, `barriers` separate what is in one block, and `times` is how often a loop
+    repeats them, 0 without one. `why` says why the step behind does not belong to them, of a loop why it stays, `kind`
+    in a word; both are empty where nothing was tried.
     """
 
     first: int
@@ -45,6 +57,7 @@ class Group:
     why: str = ""
     kind: Kind | None = None
     barriers: int = 0
+    times: int = 0
 
 
 def decide(
@@ -75,7 +88,7 @@ class _Decision:
         while place < len(self._items):
             found.append(self._group(place))
             place = found[-1].end
-        return self._in_blocks(found)
+        return self._in_loops(self._in_blocks(found))
 
     def _group(self, first: int) -> Group:
         if isinstance(self._items[first], Apart):
@@ -104,8 +117,7 @@ class _Decision:
             if made is not None:
                 gone = frozenset[int]().union(*[group.gone for group in some])
                 last = some[-1]
-                barriers = sum(isinstance(s, Barrier) for s in statements(made.program.body))
-                found.append(Group(some[0].first, last.end, made, gone, last.why, last.kind, barriers))
+                found.append(Group(some[0].first, last.end, made, gone, last.why, last.kind, barriers_of(made)))
             else:
                 found += some
             at += count
@@ -116,9 +128,50 @@ class _Decision:
         for number in range(at, len(groups)):
             group = groups[number]
             item = self._items[group.first] if group.step is None else group.step
-            if isinstance(item, Apart) or item.geometry.blocks != 1 or (number > at and group.first in self._seams):
+            if isinstance(item, Apart) or group.times or (number > at and group.first in self._seams):
                 return
-            yield item
+            try:
+                yield in_one_block(item)
+            except Refused:
+                return
+
+    def _in_loops(self, groups: Sequence[Group]) -> list[Group]:
+        """The same, with loops in the kernels that they repeat, the inner ones first."""
+        found: list[Group] = []
+        opened: list[int] = []  # where the loops are among those found
+        for group in groups:
+            found.append(group)
+            item = self._items[group.first]
+            if isinstance(item, Apart) and item.repeat is not None:
+                opened.append(len(found) - 1)
+            while opened and found[-1].end == self._repeat(found[opened[-1]].first).end:
+                at = opened.pop()
+                found[at:] = self._with_loop(found[at], found[at + 1 :])
+        return found
+
+    def _repeat(self, place: int) -> Repeat:
+        item = self._items[place]
+        assert isinstance(item, Apart)
+        assert item.repeat is not None  # it is a loop
+        return item.repeat
+
+    def _with_loop(self, loop: Group, inside: Sequence[Group]) -> list[Group]:
+        repeat = self._repeat(loop.first)
+        why = repeat.why
+        if not why and len(inside) != 1:
+            why = f"its steps are {len(inside)} kernels"
+        if why:
+            return [replace(loop, why=why), *inside]
+        (one,) = inside
+        item = self._items[one.first] if one.step is None else one.step
+        if isinstance(item, Apart):
+            return [loop, *inside]
+        try:
+            made = merge_repeated(item, repeat.times)
+        except Refused as refused:
+            return [replace(loop, why=str(refused), kind=refused.kind), *inside]
+        times = repeat.times * max(one.times, 1)
+        return [Group(loop.first, one.end, made, one.gone, "", None, barriers_of(made), times)]
 
     def _launches(self, first: int) -> Iterator[Step]:
         """The steps from here to what is no launch, or to a seam."""

@@ -80,6 +80,20 @@ _REFUSED = {
 
 def check_launches(steps: Sequence[Step]) -> None:
     """Refuse what can never be merged."""
+    check_programs(steps)
+    first = steps[0]
+    for step in steps:
+        here, there = step.geometry, first.geometry
+        if (here.grid, here.block) != (there.grid, there.block):
+            raise Refused(
+                f"{step.program.name} has {blocks_of(here)} of {_extents(here.block)} threads, {first.program.name} "
+                f"{_extents(there.grid)} of {_extents(there.block)}",
+                Kind.LAUNCH,
+            )
+
+
+def check_programs(steps: Sequence[Step], *, barriers: bool = False) -> None:
+    """The same, whatever the launches; with `barriers` the programs may have some."""
     first = steps[0]
     for step in steps:
         name = step.program.name
@@ -87,21 +101,17 @@ def check_launches(steps: Sequence[Step]) -> None:
             raise Refused(f"{name} is compiled with other options than {first.program.name}", Kind.OPTIONS)
         if step.options.bounds == "trap":
             raise Refused(f'{name} is compiled with bounds="trap", which names the failing thread', Kind.OPTIONS)
-        here, there = step.geometry, first.geometry
-        if (here.grid, here.block) != (there.grid, there.block):
-            blocks = "1 block" if here.blocks == 1 else f"{_extents(here.grid)} blocks"
-            raise Refused(
-                f"{name} has {blocks} of {_extents(here.block)} threads, {first.program.name} {_extents(there.grid)} "
-                f"of {_extents(there.block)}",
-                Kind.LAUNCH,
-            )
         if step.program.index is not first.program.index:
             raise Refused(f"{name} has {step.program.index} indices, not {first.program.index}", Kind.LAUNCH)
         if step.program.shared:
             raise Refused(f"{name} has shared arrays", Kind.STATEMENT)
         for statement in statements(step.program.body):
-            if type(statement) in _REFUSED:
+            if type(statement) in _REFUSED and not (barriers and isinstance(statement, Barrier)):
                 raise Refused(f"{name} has {_REFUSED[type(statement)]}", Kind.STATEMENT)
+
+
+def blocks_of(geometry: Geometry) -> str:
+    return "1 block" if geometry.blocks == 1 else f"{_extents(geometry.grid)} blocks"
 
 
 # ---- one program -----------------------------------------------------------------------------------------------------
@@ -138,8 +148,8 @@ class Merge:
         self._steps = steps
         self._dropped = dropped
         self._names = UniqueNames()
-        geometry = steps[0].geometry
-        self._places = Places([g * b for g, b in zip(geometry.grid, geometry.block, strict=True)])
+        self._launch = max([step.geometry for step in steps], key=lambda geometry: geometry.threads_per_block)
+        self._places = Places([g * b for g, b in zip(self._launch.grid, self._launch.block, strict=True)])
         self._index = steps[0].program.index
         self._arrays: dict[str, _Array] = {}
         self._touched: list[list[tuple[_Array, _Touch]]] = []  # by step
@@ -225,11 +235,14 @@ class Merge:
 
     # ---- statements ----
 
-    def _clears(self, number: int, body: Body) -> Body:
-        """Zeros for the outs of a step that an earlier one touched, where the step does not surely fill them."""
+    def _clears(self, number: int, body: Body, *, again: bool = False) -> Body:
+        """Zeros for the outs of a step that an earlier one touched, where the step does not surely fill them.
+
+        With `again` the step itself has touched all of them.
+        """
         found: list[Stmt] = []
         for array, touch in self._touched[number]:
-            earlier = array.touches[0].step < number
+            earlier = again or array.touches[0].step < number
             if not earlier or touch.parameter.kind != "out" or not touch.parameter.zeroed:
                 continue
             if self._fills(array, body):
@@ -247,29 +260,30 @@ class Merge:
         return tuple(found)
 
     def _fills(self, array: _Array, body: Body) -> bool:
-        """Whether each element gets a value at the top of the step, which reads none."""
+        """Whether each element gets a value at the top of the step, before any is read."""
         extents = array.span.shape[::-1]  # by axis of the threads: the last index is along x
         threads = self._places.launched.axes
         if len(extents) > len(threads) or any(n - 1 > high for n, (_, high) in zip(extents, threads, strict=False)):
-            return False
-        if any(
-            isinstance(e, Load) and e.buffer == array.name for s in statements(body) for e in expressions(operands(s))
-        ):
             return False
         whole = Conditions(tuple((0, extents[axis] - 1 if axis < len(extents) else 0) for axis in range(len(threads))))
         ids = tuple(Id(self._index, "global_id", axis) for axis in range(len(extents)))[::-1]
         own = self._places.key(ids[0] if len(ids) == 1 else Position(self._index, ids), whole)
 
-        def stores(part: Body, here: Conditions) -> bool:
+        def stores(part: Body, here: Conditions) -> bool | None:
+            """None: it neither reads nor fills the array."""
             for s in part:
+                if _reads((s,), array.name, nested=False):
+                    return False
                 is_store = isinstance(s, Store) and s.buffer == array.name and whole.within(here)
                 if is_store and isinstance(s, Store) and self._places.key(s.index, whole) == own:
                     return True
-                if isinstance(s, If) and stores(s.then, self._places.assumed(here, s.condition)):
-                    return True
-            return False
+                if isinstance(s, If) and (found := stores(s.then, self._places.assumed(here, s.condition))) is not None:
+                    return found
+                if any(_reads(inner, array.name) for _, inner in bodies(s)):
+                    return False
+            return None
 
-        return stores(body, self._places.launched)
+        return bool(stores(body, self._places.launched))
 
     def _join(self, out: list[Stmt], body: Body) -> None:
         """Append the statements; those under the same condition as the last branch go into it."""
@@ -370,7 +384,7 @@ class Merge:
             _name([name for step in self._steps for name, _ in step.made_of]),
             tuple(parameters),
             body,
-            first.program.block,
+            self._launch.block,
             self._index,
             self._work(geometry),
             (),
@@ -415,7 +429,7 @@ class Merge:
     def _geometry(self) -> Geometry:
         """Blocks and threads are the same; a step with less work has the same threads."""
         work = [max(extents) for extents in zip(*[step.geometry.work for step in self._steps], strict=True)]
-        return replace(self._steps[0].geometry, work=(work[0], work[1], work[2]))
+        return replace(self._launch, work=(work[0], work[1], work[2]))
 
     def _work(self, geometry: Geometry) -> tuple[Expr, ...]:
         axes = max([axis + 1 for axis in range(3) if geometry.block[axis] > 1 or geometry.work[axis] != 1], default=1)
@@ -442,6 +456,11 @@ def _accesses(body: Body, places: Places, here: Conditions) -> Iterator[tuple[st
         else:
             for _, inner in bodies(s):
                 yield from _accesses(inner, places, here)
+
+
+def _reads(body: Body, name: str, *, nested: bool = True) -> bool:
+    every = statements(body) if nested else body
+    return any(isinstance(e, Load) and e.buffer == name for s in every for e in expressions(operands(s)))
 
 
 def _count(body: Body) -> int:

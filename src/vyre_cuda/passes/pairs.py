@@ -6,14 +6,15 @@ memory is does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 from vyre_cuda.passes.merge import merge
 from vyre_cuda.passes.steps import Refused, Span, Step
 
 
 class Pairs:
-    def __init__(self) -> None:
+    def __init__(self, merged: Callable[[Sequence[Step]], Step] = merge) -> None:
+        self._merged = merged
         self._found: dict[Hashable, Refused | None] = {}
         self._programs: list[Step] = []  # those of the keys must not be freed
 
@@ -23,7 +24,7 @@ class Pairs:
         if key not in self._found:
             self._programs += (one, other)
             try:
-                merge([one, other])
+                self._merged([one, other])
                 self._found[key] = None
             except Refused as why:
                 self._found[key] = why

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.passes import tables
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.emulator import Emulator
 
 from .graph_checks import F32
 from .test_fused_graphs import scaled
 
-LEAST = 16
+LEAST = tables.LEAST_MERGED
 
 
 def sums(name: str = "sums") -> vc.Program:

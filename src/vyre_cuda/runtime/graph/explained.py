@@ -91,6 +91,8 @@ def _one_kernel(one: Fused, steps: Sequence[int]) -> Iterator[str]:
     assert made is not None  # it is fused
     barriers = one.group.barriers
     how = f" of one block, with {_many(barriers, 'barrier')}" if barriers else ""
+    if one.group.times:
+        how += f"{',' if barriers else ''} that repeats {_many(one.group.times, 'time')}"
     yield f"{_steps(steps)} are one kernel{how}, {made.program.name}: {made.lines()}"
 
 
