@@ -1,5 +1,5 @@
 """Which steps of a recording become one: from the first on, each with as many of those behind it as `merge` takes, and
-then, of those that have one block, as many as depend on each other in a row; and a loop with the one step that is in it.
+then, of those of one block, as many as depend on each other in a row; and a loop with the one step that is in it.
 
 The decision depends on its arguments alone. A step that shares no array with those before it, and has a loop, stays
 apart: the device can run both at the same time.
@@ -45,9 +45,9 @@ class Apart:
 class Group:
     """The steps from `first` to before `end`. `step` is what they became, None for one that stays as it is.
 
-    `gone` are temporaries that exist no longer, `barriers` separate what is in one block, and `times` is how often a loop
-    repeats them, 0 without one. `why` says why the step behind does not belong to them, of a loop why it stays, `kind`
-    in a word; both are empty where nothing was tried.
+    `gone` are temporaries that exist no longer, `barriers` separate what is in one block, and `times` is how often a
+    loop repeats them, 0 without one. `why` says why the step behind does not belong to them, of a loop why it stays,
+    `kind` in a word; both are empty where nothing was tried.
     """
 
     first: int

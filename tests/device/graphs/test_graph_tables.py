@@ -407,10 +407,8 @@ def test_random_recordings_leave_the_same_bytes(device: vc.Device, number: int) 
         assert plan is not None, graph.explain()
         counts["tables"] += len(plan.tables)
         counts["merged"] += len(plan.fused)
-        counts["none"] += not plan.tables
     print(dict(counts))
     assert counts["tables"] > number // 2
-    assert counts["none"] > number // 20
 
 
 def evens_of_any() -> vc.Program:

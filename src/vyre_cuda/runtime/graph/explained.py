@@ -66,7 +66,8 @@ def _symbols(plan: Plan) -> Iterator[str]:
 def _rows(recorded: Sequence[Step | RepeatStep], plan: Plan) -> Iterator[str]:
     numbers = _numbers(recorded)
     for row in plan.rows:
-        steps = [numbers[place] for unit in plan.places[row.first : row.end] for place in unit]
+        places = [place for unit in plan.places[row.first : row.end] for place in unit]
+        steps = [numbers[place] for place in places if row.fused is None or not isinstance(recorded[place], RepeatStep)]
         first = plan.order[row.first]
         if row.fused is not None:
             yield from _one_kernel(row.fused, steps)
