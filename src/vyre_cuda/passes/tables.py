@@ -13,6 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from vyre_cuda.ir.core.nodes import For, While
+from vyre_cuda.ir.core.walk import statements
 from vyre_cuda.passes.blocks import merge_blocks
 from vyre_cuda.passes.fuse import ranges
 from vyre_cuda.passes.pairs import Pairs
@@ -89,9 +91,11 @@ def _least(items: Sequence[Item], part: Sequence[int], in_block: Collection[int]
     if any(place in in_block for place in part):
         return LEAST_OF_BLOCK
     launches = [launch for place in part[:2] if (launch := items[place].launch) is not None]
-    if len(launches) < 2 or len(part) >= LEAST_MERGED or Pairs().refused(*launches) is not None:
+    if len(launches) < 2 or len(part) >= LEAST_MERGED:
         return LEAST
-    return LEAST_MERGED
+    # What has loops and shares nothing is not merged.
+    loops = any(isinstance(s, (For, While)) for s in statements(launches[0].program.body))
+    return LEAST if loops or Pairs().refused(*launches) is not None else LEAST_MERGED
 
 
 def _parts(items: Sequence[Item], places: Iterable[int]) -> Iterator[tuple[int, ...]]:
