@@ -126,6 +126,38 @@ def turns(name: str, block: int) -> vc.Program:
     return b.build()
 
 
+def doubled() -> vc.Program:
+    b = vc.Builder("doubled", block=32)
+    x, z = b.input("x", vc.f32), b.output("z", vc.f32)
+    b.work(z.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = x[i] * 2
+    return b.build()
+
+
+def partly() -> vc.Program:
+    """z = x where x is positive; the rest stays"""
+    b = vc.Builder("partly", block=32)
+    x, z = b.input("x", vc.f32), b.inout("z", vc.f32)
+    b.work(z.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size), b.if_(x[i] > 0):
+        z[i] = x[i]
+    return b.build()
+
+
+def chosen() -> vc.Program:
+    """z = x where y is positive, else 7"""
+    b = vc.Builder("chosen", block=32)
+    x, y, z = b.input("x", vc.f32), b.input("y", vc.f32), b.output("z", vc.f32)
+    b.work(z.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = vc.where(y[i] > 0, x[i], 7.0)
+    return b.build()
+
+
 class Kernels:
     """Those of all kinds, compiled for one device."""
 
@@ -147,6 +179,7 @@ class Kernels:
         self.evens = all_of([evens("evens", 32), evens("evens_of_block", 64)])
         self.keeps = all_of([keeps("keeps", 9000), keeps("keeps_more", 12000)])
         self.own = all_of([own(f"own{block}", 0.5, block) for block in (32, 64, 256)])
+        self.doubled, self.partly, self.chosen = all_of([doubled(), partly(), chosen()])
         self.turns = all_of([turns(f"turns{block}", block) for block in (32, 128)])
 
 
@@ -244,34 +277,38 @@ def view(what: Varied, rng: random.Random, _: vc.Graph) -> None:
 
 
 def temporary(what: Varied, rng: random.Random, graph: vc.Graph) -> None:
-    """Arrays of the graph alone, some of which steps leave in part as they were."""
-    made = [graph.temporary(what.size, vc.f32) for _ in range(2)]
-    made[1].fill(2.0)
-    known: list[Any] = [made[1]]
-    for _ in range(rng.choice((2, 3, 4))):
-        kernel = rng.choice(what.kernels.plain)
-        is_out = any(p.name == "z" and p.kind == "out" for p in kernel.program.parameters)
-        to = rng.choice(made if is_out else known)
-        sources = [each for each in known if each is not to] or [what.part(0)]
-        what.launch(rng, kernel, sources, to)
-        known = list({id(each): each for each in (*known, to)}.values())
-        rest = [what.part(1), *(each for each in known if each is not to)]
-        what.launch(rng, rng.choice(what.kernels.plain), [to, rng.choice(rest)], what.part(2))
+    """Arrays of the graph alone: some have every element written, and of some only what is used."""
+    for _ in range(rng.choice((1, 2))):
+        t = graph.temporary(what.size, vc.f32)
+        source, to = (what.part(k) for k in rng.sample(range(ARRAYS), 2))
+        if rng.random() < 0.4:
+            what.kernels.partly.launch(source, t)
+            what.kernels.chosen.launch(t, source, to)
+        elif rng.random() < 0.7:
+            what.kernels.doubled.launch(source, t)
+            what.launch(rng, rng.choice((what.kernels.doubled, what.kernels.own[0])), [t], to)
+        else:
+            t.fill(2.0)
+            what.launch(rng, rng.choice(what.kernels.plain), [source], t)
+            what.launch(rng, rng.choice(what.kernels.plain), [t, source], to)
+        what.chain(rng, what.kernels.plain, rng.choice((0, 1)))
 
 
 def clear(what: Varied, rng: random.Random, _: vc.Graph) -> None:
-    """An output that must be cleared, and that a step before has used."""
-    what.launch(rng, rng.choice(what.kernels.own[:2]), [what.part(0)], what.part(1))
+    """An output that must be cleared, and that a step before has used; all its elements, or more than there are
+    threads."""
+    what.launch(rng, rng.choice(what.kernels.evens), [what.part(0)], what.part(1))
     what.launch(rng, rng.choice(what.kernels.evens), [what.part(2)], what.part(1))
-    what.launch(rng, rng.choice(what.kernels.own[:2]), [what.part(1)], what.part(3))
+    what.launch(rng, rng.choice((*what.kernels.own[:2], *what.kernels.evens)), [what.part(1)], what.part(3))
 
 
 def loop(what: Varied, rng: random.Random, graph: vc.Graph) -> None:
     """A loop around steps of own elements, of one block, or of more kernels."""
-    pool = rng.choice((what.kernels.own[:1], what.kernels.turns, what.kernels.one_block, what.kernels.own))
+    k = what.kernels
+    pool = rng.choice((k.own[:1], k.turns, k.turns, k.one_block, k.own))
     what.chain(rng, what.kernels.plain, rng.choice((0, 1)))
     with graph.repeat(rng.choice((1, 2, 3))):
-        what.chain(rng, pool, rng.choice((1, 2, 3)))
+        what.chain(rng, pool, rng.choice((1, 2, 2, 3)))
         if rng.random() < 0.2:
             with graph.repeat(2):
                 what.chain(rng, pool, 2)
@@ -312,22 +349,22 @@ def apart(what: Varied, rng: random.Random, _: vc.Graph) -> None:
 
 # What records, and its weight.
 KINDS: dict[str, tuple[Callable[[Varied, random.Random, vc.Graph], None], int]] = {
-    "plain": (mixed(lambda k: k.plain, lambda k: k.plain), 2),
-    "blocks": (mixed(lambda k: k.one_block, lambda k: k.turns), 2),
-    "options": (mixed(lambda k: k.ftz + k.trap, lambda k: k.plain), 2),
-    "launch": (mixed(lambda k: k.own[:2], lambda k: k.own[1:]), 2),
-    "statement": (mixed(lambda k: k.waits, lambda k: k.one_block), 2),
-    "return": (mixed(lambda k: k.leaves, lambda k: k.one_block), 2),
-    "element": (mixed(lambda k: k.turns[:1], lambda k: k.own[:1]), 2),
-    "precision": (mixed(lambda k: k.fast, lambda k: k.fast), 2),
+    "plain": (mixed(lambda k: k.plain, lambda k: k.plain), 1),
+    "blocks": (mixed(lambda k: k.one_block, lambda k: k.turns), 1),
+    "options": (mixed(lambda k: k.ftz + k.trap, lambda k: k.plain), 1),
+    "launch": (mixed(lambda k: k.own[:2], lambda k: k.own[1:]), 1),
+    "statement": (mixed(lambda k: k.waits, lambda k: k.one_block), 1),
+    "return": (mixed(lambda k: k.leaves, lambda k: k.one_block), 1),
+    "element": (mixed(lambda k: k.turns[:1], lambda k: k.own[:1]), 1),
+    "precision": (mixed(lambda k: k.fast, lambda k: k.fast), 4),
     "size": (mixed(lambda k: k.keeps, lambda k: k.own[:1]), 1),
-    "overlap": (overlap, 2),
-    "view": (view, 2),
-    "temporary": (temporary, 3),
-    "clear": (clear, 2),
-    "loop": (loop, 4),
-    "table": (table, 2),
-    "apart": (apart, 2),
+    "overlap": (overlap, 5),
+    "view": (view, 3),
+    "temporary": (temporary, 5),
+    "clear": (clear, 4),
+    "loop": (loop, 7),
+    "table": (table, 4),
+    "apart": (apart, 1),
 }
 
 
