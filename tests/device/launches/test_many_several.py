@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre_cuda as vc
+from vyre_cuda.ir.core import limits
 from vyre_cuda.passes import elements
+from vyre_cuda.runtime.kernel.large_entry import several_of
 from vyre_cuda.testing.strategies import programs_with_inputs
 
 from .test_many_programs import RANDOM, assert_rows_agree, rows_of
@@ -25,11 +27,11 @@ def telling(device_name: int | str, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """A device whose kernel `ones` writes 2 where it has several elements a thread."""
     right = elements.several
 
-    def planted(program: vc.Program, count: int = elements.ELEMENTS) -> vc.Program:
-        return right(ones(2), count)
+    def planted(program: vc.Program, count: int = elements.ELEMENTS, *, sized: bool = True) -> vc.Program:
+        return right(ones(2), count, sized=sized)
 
     monkeypatch.setattr(elements, "several", planted)
-    monkeypatch.setattr(elements, "FROM_THREADS", LEAST)
+    monkeypatch.setattr(limits, "LARGE_LAUNCH", LEAST)
     monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", "off")
     with vc.Device(device_name) as device:
         yield device
@@ -38,7 +40,7 @@ def telling(device_name: int | str, monkeypatch: pytest.MonkeyPatch) -> Iterator
 @pytest.fixture(scope="module")
 def wide(device_name: int | str) -> Iterator[vc.Device]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(elements, "FROM_THREADS", 1)
+        patch.setattr(limits, "LARGE_LAUNCH", 1)
         patch.setenv("VYRE_CUDA_CACHE_DIR", "off")
         with vc.Device(device_name) as device:
             yield device
@@ -78,10 +80,34 @@ def test_rows_of_enough_blocks_have_several_elements_a_thread(
     kernel.launch_many([(x,) for x in launched])
     graph.replay()
 
-    tables = sum(n > 0 for n in sizes) >= 16
     for n, x, y in zip(sizes, launched, recorded, strict=True):
         np.testing.assert_array_equal(x.numpy(), np.full(n, written))
-        np.testing.assert_array_equal(y.numpy(), np.full(n, written if tables else 1))
+        np.testing.assert_array_equal(y.numpy(), np.full(n, written))
+
+
+def test_the_form_is_compiled_when_rows_first_need_it(telling: vc.Device) -> None:
+    kernel = telling.compile(ones(1))
+    few, many = ([(telling.zeros(4 * BLOCK, vc.i32),) for _ in range(n)] for n in (5, 20))
+    kernel.launch_many(few)
+    before = telling.stats().compiles
+    kernel.launch_many(few)
+    assert telling.stats().compiles == before
+    for _ in range(2):
+        kernel.launch_many(many)
+    assert telling.stats().compiles == before + 1
+    assert [int(x[0]) for (x,) in (*few[:1], *many[:1])] == [1, 2]
+
+
+def test_rows_on_disk_keep_the_form(cache_root: Any, device_name: int | str) -> None:
+    """A later process reads the entries and their form for large launches."""
+    n = limits.LARGE_LAUNCH // 16 + 5
+    for compiles in (3, 0):
+        with vc.Device(device_name) as device:
+            kernel = device.compile(ones(7))
+            rows = [(device.zeros(n, vc.i32),) for _ in range(16)]
+            kernel.launch_many(rows)
+            assert all(x.numpy().min() == 7 for (x,) in rows)
+            assert device.stats().compiles == compiles
 
 
 def test_a_given_grid_has_one_element_a_thread(telling: vc.Device) -> None:
@@ -122,7 +148,7 @@ def test_rows_that_begin_anywhere(wide: vc.Device, type_: vc.Type) -> None:
     with b.if_(i < z.size):
         z[i] = x[i] + x[i]
     kernel = wide.compile(b.build())
-    assert kernel.lowered.several is not None
+    assert several_of(kernel) is not None
     rng = np.random.default_rng(3)
     given_ = rng.integers(0, 100, 40000).astype(wide.zeros(1, type_).dtype)
     x, z = wide.array(given_), wide.zeros(40000, type_)

@@ -16,6 +16,7 @@ from vyre_cuda.passes.pairs import Pairs
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 
 N = 70
+LARGE = 1030  # more than a block
 
 
 def program(name: str = "scale", *, by: int = 0, loop: bool = False, guard: int = 0) -> vc.Program:
@@ -44,8 +45,8 @@ def array(memory: int, count: int = N, first: int = 0) -> Span:
     return Span(memory, 4 * first, (count,))
 
 
-def chain(*memories: int) -> list[Step]:
-    return [step(program(f"p{k}"), array(a), array(b)) for k, (a, b) in enumerate(pairwise(memories))]
+def chain(*memories: int, count: int = N) -> list[Step]:
+    return [step(program(f"p{k}"), array(a, count), array(b, count)) for k, (a, b) in enumerate(pairwise(memories))]
 
 
 def ends(groups: Sequence[Group]) -> list[tuple[int, int]]:
@@ -62,8 +63,8 @@ def test_steps_in_a_row_become_one() -> None:
 
 @pytest.mark.parametrize("broken", range(1, 9))
 def test_a_group_has_all_steps_before_the_one_that_is_refused(broken: int) -> None:
-    steps = chain(*range(10))
-    steps[broken] = step(program("next", by=1), array(broken), array(broken + 1))
+    steps = chain(*range(10), count=LARGE)
+    steps[broken] = step(program("next", by=1), array(broken, LARGE), array(broken + 1, LARGE))
     groups = decide(steps)
 
     assert (groups[0].first, groups[0].end) == (0, broken)
@@ -228,7 +229,7 @@ def test_deciding_takes_as_long_a_step_in_long_recordings(monkeypatch: pytest.Mo
     monkeypatch.setattr(fuse, "merge", counted)
     monkeypatch.setattr(pairs, "merge", counted)
     same = program(by=0 if merged else 1)
-    groups = decide([step(same, array(k), array(k + 1)) for k in range(1000)])
+    groups = decide([step(same, array(k, LARGE), array(k + 1, LARGE)) for k in range(1000)])
 
     assert all((group.step is None) != merged for group in groups)
     assert len(groups) == (4 if merged else 1000)

@@ -46,7 +46,9 @@ def _launch(kernel: Kernel, rows: tuple[Any, ...], stream: Any, grid: Any) -> No
     launches.launch(*kernels_for(kernel, launches))
 
 
-def kernels_for(kernel: Kernel, rows: Rows) -> tuple[PreparedKernel | None, PreparedKernel | None, PreparedKernel | None]:
+def kernels_for(
+    kernel: Kernel, rows: Rows
+) -> tuple[PreparedKernel | None, PreparedKernel | None, PreparedKernel | None]:
     """The entry for these rows, the kernel that clears, and its entry; with the form for large launches if it is
     needed."""
     found = entry(kernel)
