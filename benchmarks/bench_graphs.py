@@ -7,8 +7,9 @@
 steps through temporary arrays, on 2^26 f32. `independent`: 1,024 steps of one kernel on arrays of 4 KiB each, beside
 the kernel on all of the bytes at once; and the same with a kernel whose outputs must be cleared. `symbol`: 1,000
 dependent steps that use one scalar symbol, with a value of its own for each replay, beside replays without one; `apart`
-are steps that cannot become one kernel. Their 99th percentile has a row of its own. In the others both forms replay and
-synchronize in turn; a figure is the median, in microseconds, of the whole. Results are compared with NumPy before. The
+are steps that cannot become one kernel. Their 99th percentile has a row of its own. `kinds`: 64 independent steps of
+eight kernels. `loop`: a thousand steps of a stencil on 1,024 elements, in a `repeat`. In all but `symbol` both forms
+replay and synchronize in turn; a figure is the median, in microseconds, of the whole. Results are compared before. The
 copy of `large` moves the bytes that it must move. Writes one JSON file and prints the table, with what each row is to
 reach. The exit code is 1 where a row misses that.
 """
@@ -34,6 +35,8 @@ SMALL, LARGE = 1 << 10, 1 << 26  # elements
 SMALL_AIM = 7.0
 # Independent steps: of the time of one kernel on all of their bytes, and microseconds more.
 STEPS, STEP_SHARE, STEP_MORE = 1024, 1.15, 1.0
+KINDS_AIM = 9.0
+LOOP_AIM = 380.0
 # Of the time of a copy that moves as many bytes, and of the steps as they were recorded.
 COPY_SHARE, GAIN = 0.95, 3.8
 # Steps with one symbol: microseconds more than without a new value, and the 99th percentile of the median.
@@ -176,10 +179,11 @@ def turned() -> vc.Program:
 def symbol(device: vc.Device, steps: int, rounds: int, *, apart: bool, judged: bool) -> list[Row]:
     """`apart`: the steps stay nodes of their own."""
     kernel = device.compile(turned() if apart else step(0))
-    start = np.arange(SMALL, dtype=np.float32)
+    size = 2 * SMALL if apart else SMALL  # in more than one block
+    start = np.arange(size, dtype=np.float32)
     graphs = []
     for fuse in (False, True):
-        x, z = device.array(start), device.zeros(SMALL, vc.f32)
+        x, z = device.array(start), device.zeros(size, vc.f32)
         with device.record(fuse=fuse) as graph:
             for place in range(steps):
                 kernel.launch(*((x, z) if place % 2 == 0 else (z, x)), vc.symbol("a", 1.0))
@@ -206,6 +210,56 @@ def symbol(device: vc.Device, steps: int, rounds: int, *, apart: bool, judged: b
         row(f"{name}, fused", fused, median, aim, judged=judged),
         row(f"{name}, no new value, 99 %", fused, tails[0], None, judged=judged),
         row(f"{name}, fused, 99 %", fused, tails[1], SYMBOL_TAIL * median, judged=judged),
+    ]
+
+
+def kinds(device: vc.Device, rounds: int, *, judged: bool) -> list[Row]:
+    kernels = [device.compile(step(place)) for place in range(8)]
+    start = np.arange(SMALL, dtype=np.float32)
+    xs, zs = ([device.array(start) for _ in range(64)] for _ in range(2))
+    graphs = []
+    for fuse in (False, True):
+        with device.record(fuse=fuse) as graph:
+            for place, (one, other) in enumerate(zip(xs, zs, strict=True)):
+                kernels[place % 8].launch(one, other, 0.5)
+        graph.replay()
+        for place, other in enumerate(zs):
+            if other.numpy().tobytes() != (start * np.float32(0.5) + np.float32(place % 8)).tobytes():
+                raise ValueError(f"steps of eight kernels, fuse={fuse}: wrong results in step {place}")
+        graphs.append(graph)
+    plain, fused = medians(device, [graph.replay for graph in graphs], rounds)
+    return [
+        row("eight kernels, as recorded", graphs[0], plain, None, judged=judged),
+        row("eight kernels, fused", graphs[1], fused, KINDS_AIM, judged=judged and "H200" in device.properties.name),
+    ]
+
+
+def loop(device: vc.Device, times: int, rounds: int, *, judged: bool) -> list[Row]:
+    b = vc.Builder("stencil", block=256)
+    x = b.input("x", vc.f32)
+    z = b.output("z", vc.f32, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = (x[(i + x.size - 1) % x.size] + x[(i + 1) % x.size]) * 0.5
+    kernel = device.compile(b.build())
+    start = np.random.default_rng(0).standard_normal(SMALL, dtype=np.float32)
+    wanted = start
+    for _ in range(times):
+        wanted = (np.roll(wanted, 1) + np.roll(wanted, -1)) * np.float32(0.5)
+    graphs = []
+    for fuse in (False, True):
+        one, other = device.array(start), device.zeros(SMALL, vc.f32)
+        with device.record(fuse=fuse) as graph, graph.repeat(times // 2):
+            kernel.launch(one, other)
+            kernel.launch(other, one)
+        graph.replay()
+        if one.numpy().tobytes() != wanted.tobytes():
+            raise ValueError(f"a loop of {times} steps, fuse={fuse}: wrong results")
+        graphs.append(graph)
+    plain, fused = medians(device, [graph.replay for graph in graphs], rounds)
+    return [
+        row("loop, as recorded", graphs[0], plain, None, judged=judged),
+        row("loop, fused", graphs[1], fused, LOOP_AIM, judged=judged and "H200" in device.properties.name),
     ]
 
 
@@ -243,6 +297,8 @@ def main() -> int:
         for apart in (False, True):
             count = SYMBOL_STEPS if judged else 20
             rows += symbol(device, count, 2000 if judged else 5, apart=apart, judged=judged)
+        rows += kinds(device, 1000 if judged else 5, judged=judged)
+        rows += loop(device, 1000 if judged else 10, 100 if judged else 2, judged=judged)
         content = {"unit": "us", "rows": [asdict(each) for each in rows]}
         print(write(options.output, "graphs", device, emulated, content))
     return int(any(each.verdict == "missed" for each in rows))

@@ -272,6 +272,9 @@ void vyc__graph_list_memory(vyc_graph *graph) {
     if (kept == 0 || graph->buffers[kept - 1] != graph->buffers[i])
       graph->buffers[kept++] = graph->buffers[i];
   graph->buffer_count = kept;
+  graph->adopted = false;
+  for (uint32_t i = 0; i < kept; i++) graph->adopted |= graph->buffers[i]->source != NULL;
+  graph->marked.known = false;
 }
 
 /* Lists with room for everything that launches and updates may add. */

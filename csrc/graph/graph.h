@@ -169,6 +169,12 @@ typedef struct vyc_given {
   uint32_t value_count;
 } vyc_given;
 
+/* Every buffer had the mark of this slot when no more marks than these had been taken. */
+typedef struct vyc_marked {
+  bool known;
+  uint32_t slot, epoch, taken;
+} vyc_marked;
+
 struct vyc_graph {
   vyc_child child;
   vyc_claim claim;
@@ -186,6 +192,8 @@ struct vyc_graph {
   uint32_t *away; /* room for every step */
   uint32_t buffer_count;
   vyc_buffer **buffers; /* each buffer of the base values once; room for all arguments */
+  bool adopted; /* some of them have a source */
+  vyc_marked marked; /* what the last launch knew of their marks */
   uint32_t pinned_count;
   vyc_pinned **pinned; /* that of the base values; room for all steps */
   uint32_t symbol_count, symbol_room;

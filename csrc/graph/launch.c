@@ -94,10 +94,25 @@ static vyc_status reach_targets(vyc_graph *graph) {
   return vyc__graph_build(graph);
 }
 
+/* A mark of a stream that has not ended goes only when marks are taken. So if none were since all
+ * buffers were seen to have theirs, they need not be looked at: that none were is compared again
+ * after the launch, as if the marks had been seen now. */
+static bool has_marks(const vyc_graph *graph, uint32_t slot, uint32_t taken) {
+  const vyc_marked *marked = &graph->marked;
+  return marked->known && marked->slot == slot && marked->taken == taken &&
+         marked->epoch == graph->child.context->epochs[slot];
+}
+
+static void note_marks(vyc_graph *graph, uint32_t slot, uint32_t taken) {
+  graph->marked =
+      (vyc_marked){.known = slot < VYC_NEAR_SLOTS && !graph->adopted, .slot = slot, .taken = taken};
+  if (graph->marked.known) graph->marked.epoch = graph->child.context->epochs[slot];
+}
+
 static vyc_status use_memory(const vyc_graph *graph, const vyc_given *given, CUstream stream,
-                             uint32_t slot) {
+                             uint32_t slot, bool marked) {
   const vyc_graph_change *changes = given->changes;
-  for (uint32_t i = 0; i < graph->buffer_count; i++)
+  for (uint32_t i = 0; !marked && i < graph->buffer_count; i++)
     VYC_TRY(vyc__buffer_use(graph->buffers[i], stream, slot));
   for (uint32_t i = 0; i < graph->pinned_count; i++)
     VYC_TRY(vyc__pinned_use(graph->pinned[i], slot));
@@ -164,7 +179,7 @@ static vyc_status order_owners(const vyc_graph *graph, const vyc_given *given, v
                                CUstream handle) {
   const vyc_graph_change *changes = given->changes;
   VYC_TRY(vyc__stream_order_owner(stream));
-  for (uint32_t i = 0; i < graph->buffer_count; i++)
+  for (uint32_t i = 0; graph->adopted && i < graph->buffer_count; i++)
     if (VYC_UNLIKELY(graph->buffers[i]->source != NULL))
       VYC_TRY(vyc__adopted_after(graph->buffers[i], handle));
   for (uint32_t i = 0; i < given->value_count; i++)
@@ -221,7 +236,8 @@ static vyc_status launch(vyc_graph *graph, const vyc_given *given, vyc_stream *s
     status = reach_targets(graph);
   keep_changed(graph);
   VYC_TRY(status);
-  VYC_TRY(use_memory(graph, given, handle, slot));
+  const bool marked = has_marks(graph, slot, taken);
+  VYC_TRY(use_memory(graph, given, handle, slot, marked));
   if (VYC_UNLIKELY(graph->shared)) VYC_TRY(vyc__turn_take(graph));
   VYC_TRY(order_behind_launches(graph, handle, slot));
   VYC_TRY(use_own(graph, handle, slot));
@@ -235,9 +251,13 @@ static vyc_status launch(vyc_graph *graph, const vyc_given *given, vyc_stream *s
   const vyc_status ordered = order_owners(graph, given, stream, handle);
   if (VYC_LIKELY(status == VYC_OK)) status = ordered;
   /* The launch is enqueued before the marks are checked: see memory/marks.c. */
-  if (VYC_LIKELY(vyc__marks_taken(context) == taken)) return status;
-  const vyc_status marked = mark_again(graph, given, handle, slot);
-  return status == VYC_OK ? marked : status;
+  if (VYC_LIKELY(vyc__marks_taken(context) == taken)) {
+    if (VYC_UNLIKELY(!marked)) note_marks(graph, slot, taken);
+    return status;
+  }
+  graph->marked.known = false;
+  const vyc_status again = mark_again(graph, given, handle, slot);
+  return status == VYC_OK ? again : status;
 }
 
 vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,

@@ -70,8 +70,11 @@ static vyc_status add_clears_by_rows(vyc_graph *graph, uint32_t *step_out,
       malloc(kept->clear_count * (sizeof(vyc_argument) + 3 * sizeof(uint32_t)));
   if (arguments == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   uint32_t *grids = (uint32_t *)(void *)(arguments + kept->clear_count);
-  vyc_rows clearing = {
-      .struct_size = sizeof clearing, .argument_count = 1, .arguments = arguments, .grids = grids};
+  vyc_rows clearing = {.struct_size = sizeof clearing,
+                       .argument_count = 1,
+                       .arguments = arguments,
+                       .grids = grids,
+                       .flags = VYC_RUN_GRID_OF_WORK};
   vyc_status status = VYC_OK;
   for (uint32_t i = 0; i < kept->clear_count && status == VYC_OK; i++) {
     const uint32_t row = clearing.count;

@@ -19,10 +19,12 @@ typedef struct vyc_clear {
   uint64_t begin, end;
 } vyc_clear;
 
+#define VYC_ROW_SCALARS 5u /* of an entry for many launches */
+
 /* A launch of an entry for many launches; not to be moved. */
 typedef struct vyc_part_run {
   vyc_argument argument;
-  uint64_t scalars[3];
+  uint64_t scalars[VYC_ROW_SCALARS];
   vyc_run run;
 } vyc_part_run;
 

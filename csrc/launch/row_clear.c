@@ -78,7 +78,8 @@ static vyc_status clear_by_rows(const vyc_many *many, uint32_t most) {
                    .arguments = arguments,
                    .grids = grids,
                    .stream = many->rows->stream,
-                   .origin = many->rows->origin};
+                   .origin = many->rows->origin,
+                   .flags = VYC_RUN_GRID_OF_WORK};
   const vyc_many clearing = {.prepared = many->rows->clearing,
                              .entry = many->rows->many_clearing,
                              .rows = &rows,

@@ -14,22 +14,68 @@ static uint64_t blocks_of(const vyc_rows *rows, uint32_t row) {
   return vyc__mul_overflows(blocks, grid[2], &blocks) ? UINT64_MAX : blocks;
 }
 
+static bool is_flat(const vyc_rows *rows, uint32_t row) {
+  const uint32_t *grid = &rows->grids[(size_t)row * 3];
+  return grid[1] == 1 && grid[2] == 1;
+}
+
 static uint64_t row_bytes(const vyc_prepared *prepared) {
   const uint64_t bytes = VYC_ROW_HEADER + (uint64_t)prepared->parameter_bytes;
   return (bytes + VYC_ROW_ALIGN - 1) / VYC_ROW_ALIGN * VYC_ROW_ALIGN;
 }
 
-vyc_part vyc__part_of(const vyc_many *many, uint32_t begin) {
-  vyc_part part = {.begin = begin, .end = begin};
+/* For all numbers below 2^31, by one multiplication: with 2^log >= each, 2^(31 + log) / each,
+ * rounded up, is too large by less than 2^log / each. */
+static void set_division(vyc_part *part) {
+  uint32_t log = 0;
+  while (UINT64_C(1) << log < part->each) log++;
+  part->shift = 31 + log;
+  part->scale = (uint32_t)((UINT64_C(1) << part->shift) / part->each + 1);
+}
+
+static vyc_part count_blocks(const vyc_many *many, uint32_t begin, uint32_t elements) {
+  vyc_part part = {.begin = begin, .end = begin, .elements = elements, .flat = true};
   for (; part.end < many->rows->count; part.end++) {
-    const uint64_t blocks = blocks_of(many->rows, part.end);
+    uint64_t blocks = blocks_of(many->rows, part.end);
     if (blocks == 0) continue;
+    if (elements > 1) blocks = (blocks - 1) / elements + 1;
     if (blocks > VYC_MOST_BLOCKS - part.blocks) break;
+    part.flat &= is_flat(many->rows, part.end);
     part.each = part.rows == 0 || part.each == blocks ? (uint32_t)blocks : 0;
     part.blocks += (uint32_t)blocks;
     part.rows++;
   }
-  if (part.rows != 0 && part.each == 0) {
+  return part;
+}
+
+static vyc_run run_of_part(const vyc_part *part) {
+  const bool several = part->elements > 1;
+  return (vyc_run){.struct_size = sizeof(vyc_run),
+                   .grid = {part->blocks * part->elements, 1, 1},
+                   .argument_count = 1,
+                   .scalar_count = VYC_ROW_SCALARS,
+                   .timeout_ns = -1,
+                   .flags = several ? VYC_RUN_GRID_OF_WORK : 0};
+}
+
+/* With several elements a thread, if that makes at most half as many blocks, and enough of them. */
+static vyc_part part_of(const vyc_many *many, uint32_t begin) {
+  const vyc_part one = count_blocks(many, begin, 1);
+  if (many->entry == NULL || atomic_load(&many->entry->several) == NULL || !one.flat ||
+      one.blocks == 0 || (many->rows->flags & VYC_RUN_GRID_OF_WORK) == 0 ||
+      (uint64_t)one.blocks * many->prepared->block[0] > VYC_SEVERAL_MOST)
+    return one;
+  const vyc_part several = count_blocks(many, begin, many->entry->several_elements);
+  if (several.end != one.end || several.blocks > one.blocks / 2) return one;
+  const vyc_run run = run_of_part(&several);
+  return vyc__is_several(many->entry, &run) ? several : one;
+}
+
+vyc_part vyc__part_of(const vyc_many *many, uint32_t begin) {
+  vyc_part part = part_of(many, begin);
+  if (part.each != 0) {
+    set_division(&part);
+  } else if (part.rows != 0) {
     while ((part.blocks - 1) >> part.shift >= 2 * (uint64_t)part.rows) part.shift++;
     part.groups = ((part.blocks - 1) >> part.shift) + 1;
   }
@@ -75,9 +121,10 @@ void vyc__part_write(const vyc_many *many, const vyc_part *part, uint8_t *table)
   uint32_t first = 0, written = 0;
   for (uint32_t row = part->begin; row < part->end; row++) {
     const uint32_t *grid = &rows->grids[(size_t)row * 3];
-    const uint32_t blocks = (uint32_t)blocks_of(rows, row);
-    if (blocks == 0) continue;
-    const uint32_t header[4] = {first, grid[0], grid[1], grid[2]};
+    if (blocks_of(rows, row) == 0) continue;
+    const uint32_t along = (grid[0] - 1) / part->elements + 1; /* more than 1: they are flat */
+    const uint32_t blocks = along * grid[1] * grid[2];
+    const uint32_t header[4] = {first, along, grid[1], grid[2]};
     memcpy(table, header, sizeof header);
     write_block(many->prepared, table + VYC_ROW_HEADER,
                 rows->arguments + (size_t)row * rows->argument_count,
@@ -92,14 +139,10 @@ void vyc__part_write(const vyc_many *many, const vyc_part *part, uint8_t *table)
 void vyc__part_run_set(vyc_part_run *launch, const vyc_part *part, vyc_buffer *table) {
   launch->argument = (vyc_argument){
       .kind = VYC_ARGUMENT_BUFFER, .count = part->bytes / VYC_ROW_ALIGN, .buffer = table};
-  launch->scalars[0] = part->rows;
-  launch->scalars[1] = part->each;
-  launch->scalars[2] = part->shift;
-  launch->run = (vyc_run){.struct_size = sizeof(vyc_run),
-                          .grid = {part->blocks, 1, 1},
-                          .argument_count = 1,
-                          .scalar_count = 3,
-                          .arguments = &launch->argument,
-                          .scalars = launch->scalars,
-                          .timeout_ns = -1};
+  const uint64_t scalars[] = {part->rows, part->each, part->scale, part->shift, part->flat};
+  _Static_assert(sizeof scalars == sizeof launch->scalars, "those of an entry");
+  memcpy(launch->scalars, scalars, sizeof scalars);
+  launch->run = run_of_part(part);
+  launch->run.arguments = &launch->argument;
+  launch->run.scalars = launch->scalars;
 }

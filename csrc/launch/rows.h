@@ -51,8 +51,11 @@ void vyc__many_end(vyc_many *many);
 typedef struct vyc_part {
   uint32_t begin, end;
   uint32_t rows, blocks;
+  uint32_t elements; /* a thread has so many: more than 1 in the entry's form for large launches */
   uint32_t each; /* blocks of every row; 0: they differ */
-  uint32_t shift, groups; /* of the map; no groups if it is not needed */
+  bool flat; /* all blocks are along x */
+  uint32_t scale; /* block * scale >> shift is the row, if each is not 0 */
+  uint32_t shift, groups; /* else they are of the map, which has no groups otherwise */
   uint64_t bytes;
 } vyc_part;
 

@@ -200,14 +200,16 @@ static vyc_status make_rows(vyc_prepared **prepared_out) {
   static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
                                              {VYC_PARAMETER_SCALAR, 0, 8, 4, {0}},
                                              {VYC_PARAMETER_SCALAR, 1, 12, 4, {0}},
-                                             {VYC_PARAMETER_SCALAR, 2, 16, 4, {0}}};
+                                             {VYC_PARAMETER_SCALAR, 2, 16, 4, {0}},
+                                             {VYC_PARAMETER_SCALAR, 3, 20, 4, {0}},
+                                             {VYC_PARAMETER_SCALAR, 4, 24, 4, {0}}};
   static const vyc_binding table = {VYC_ROLE_IN, 0, 16, 0};
   const vyc_prepared_desc desc = {.struct_size = sizeof desc,
                                   .block = {32, 1, 1},
-                                  .parameter_bytes = 20,
-                                  .parameter_count = 4,
+                                  .parameter_bytes = 28,
+                                  .parameter_count = 6,
                                   .binding_count = 1,
-                                  .scalar_count = 3,
+                                  .scalar_count = 5,
                                   .entry = MODEL_ROWS,
                                   .parameters = parameters,
                                   .bindings = &table};

@@ -13,10 +13,11 @@ static const char *const TEXT =
     "ld.param.u64 %rd0, [p];\nld.param.u32 %r1, [v];\nmov.u32 %r2, %ctaid.x;\n"
     "add.u32 %r1, %r1, %r2;\nred.relaxed.gpu.global.add.u32 [%rd0], %r1;\nret;\n}\n"
     ".visible .entry add_rows(.param .u64 table, .param .u32 rows, .param .u32 each, .param .u32 "
-    "shift)\n{\n.reg .pred %p0; .reg .b32 %r<12>; .reg .b64 %rd<4>;\nmov.u32 %r0, %tid.x;\n"
+    "scale, .param .u32 shift, .param .u32 flat)\n{\n.reg .pred %p0; .reg .b32 %r<12>; .reg .b64 %rd<4>;\nmov.u32 %r0, %tid.x;\n"
     "setp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\nmov.u32 %r1, %ctaid.x;\nld.param.u64 %rd0, [table];\n"
     "ld.param.u32 %r2, [each];\nsetp.eq.u32 %p0, %r2, 0;\n@%p0 bra $MAP;\n"
-    "div.u32 %r3, %r1, %r2;\nbra $FOUND;\n$MAP:\nld.param.u32 %r4, [rows];\n"
+    "ld.param.u32 %r4, [scale];\nmul.wide.u32 %rd1, %r1, %r4;\nld.param.u32 %r4, [shift];\n"
+    "shr.u64 %rd1, %rd1, %r4;\ncvt.u32.u64 %r3, %rd1;\nbra $FOUND;\n$MAP:\nld.param.u32 %r4, [rows];\n"
     "mad.wide.u32 %rd1, %r4, 32, %rd0;\nld.param.u32 %r4, [shift];\nshr.u32 %r5, %r1, %r4;\n"
     "mad.wide.u32 %rd1, %r5, 8, %rd1;\nld.global.u32 %r3, [%rd1];\nld.global.u32 %r6, [%rd1+4];\n"
     "$NEXT:\nsetp.ge.u32 %p0, %r3, %r6;\n@%p0 bra $FOUND;\nadd.u32 %r7, %r3, 1;\n"
@@ -45,7 +46,9 @@ static void prepare_both(adder *a) {
   static const vyc_parameter of_entry[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
                                            {VYC_PARAMETER_SCALAR, 0, 8, 4, {0}},
                                            {VYC_PARAMETER_SCALAR, 1, 12, 4, {0}},
-                                           {VYC_PARAMETER_SCALAR, 2, 16, 4, {0}}};
+                                           {VYC_PARAMETER_SCALAR, 2, 16, 4, {0}},
+                                           {VYC_PARAMETER_SCALAR, 3, 20, 4, {0}},
+                                           {VYC_PARAMETER_SCALAR, 4, 24, 4, {0}}};
   static const vyc_binding inout = {VYC_ROLE_INOUT, 0, 4, 0}, table = {VYC_ROLE_IN, 0, 16, 0};
   vyc_prepared_desc desc = {.struct_size = sizeof desc,
                             .block = {BLOCK, 1, 1},
@@ -57,9 +60,9 @@ static void prepare_both(adder *a) {
                             .parameters = parameters,
                             .bindings = &inout};
   OK(vyc_prepared_create(&a->prepared, a->module, &desc));
-  desc.parameter_bytes = 20;
-  desc.parameter_count = 4;
-  desc.scalar_count = 3;
+  desc.parameter_bytes = 28;
+  desc.parameter_count = 6;
+  desc.scalar_count = 5;
   desc.entry = "add_rows";
   desc.parameters = of_entry;
   desc.bindings = &table;

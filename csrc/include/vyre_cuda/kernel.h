@@ -309,12 +309,15 @@ typedef struct vyc_rows {
 
 /* The same as vyc_prepared_launch for each row, in one launch. `many` is another entry of the same
  * kernel, with the same block, whose blocks find the row that they are of in a table in device
- * memory. Its binding is the table (VYC_ROLE_IN, of 16 bytes), and its three scalars, of 32 bits,
- * are the number of rows, the blocks of each row if all have the same number, else 0, and a shift.
- * The table has, for each launch with blocks, four u32 (the number of its first block, and its
- * grid) and the parameter block of `prepared`, without hidden addresses, rounded up to 16 bytes;
- * and if the rows differ, two u32 for each group of 2^shift blocks: the rows of the first and the
- * last block of the group. Blocks are numbered along x.
+ * memory. Its binding is the table (VYC_ROLE_IN, of 16 bytes), and its five scalars, of 32 bits,
+ * are the number of rows, the blocks of each row if all have the same number, else 0, a scale, a
+ * shift, and 1 if all blocks are along x, else 0. The table has, for each launch with blocks, four
+ * u32 (the number of its first block, and its grid) and the parameter block of `prepared`, without
+ * hidden addresses, rounded up to 16 bytes. Blocks are numbered along x. If all rows have as many,
+ * block * scale >> shift is the row; else the table ends with two u32 for each group of 2^shift
+ * blocks: the rows of the first and the last block of the group. If `many` has `several` (see
+ * vyc_prepared_desc), and the rows have VYC_RUN_GRID_OF_WORK and enough blocks, that is launched,
+ * and what is said of grids and blocks above is about several_elements times fewer blocks along x.
  * If `many` is NULL, for kernels with checks or grid barriers, and while the stream is being
  * captured, the rows are launched one after the other. VYC_E_INVALID, before anything is launched:
  * a row that vyc_prepared_launch would refuse, or two rows that share memory that one of them

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.core.lowered import Lowered, Several
 from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.emit.rows import Rows, rows_entry
 from vyre_cuda.codegen.emit.text import STATEMENT_MARK, entry_name, kernel_text, used_parameters
 from vyre_cuda.codegen.lower import parameters_of
 from vyre_cuda.codegen.lowering.statements import Lowering
@@ -47,8 +48,10 @@ def lowered(
     bounds: str = "check",
     debug: bool = False,
     max_ulp: float | None = None,
+    rows: bool = False,
 ) -> Several:
-    """The text of the entry, with the parameters of the kernel, and its facts.
+    """The text of the entry, with the parameters of the kernel, and its facts. With `rows` it does many launches in
+    one, as `emit.rows` says.
 
     UnsupportedError with the capability "large launches": the kernel lacks a parameter that the entry would read.
     """
@@ -72,9 +75,19 @@ def lowered(
     if function.registers:
         coalesce.coalesce(function, live[0])
     parameters, parameter_bytes = parameters_of(kernel, used_parameters(function, live[0]), LARGE)
-    entry = f"{entry_name(wide.program)}_several"
-    declared = target.for_parameters(parameter_bytes)
-    text = kernel_text(wide.program, declared, function, live, lowering.memory, parameters, debug=debug, entry=entry)
+    name = entry_name(wide.program)
+    entry = f"{rows_entry(name) if rows else name}_several"
+    text = kernel_text(
+        wide.program,
+        target.for_parameters(parameter_bytes),
+        function,
+        live,
+        lowering.memory,
+        parameters,
+        debug=debug,
+        rows=Rows(parameter_bytes, reports=False) if rows else None,
+        entry=entry,
+    )
     said = f"// {wide.elements} elements a thread, for launches of {wide.threads} threads and more"
     # Without the marks of statements, whose numbers are not those of the kernel's program.
     lines = [line for line in text.split("\n") if not line.startswith(STATEMENT_MARK)]

@@ -1,24 +1,57 @@
 """Launches of one block each become one: a barrier between them instead of the end of a kernel.
 
 What a thread finds of an earlier step may be what another one left there: all of them are in the block, and have
-arrived at the barrier. Values go through memory.
+arrived at the barrier. Values go through memory. Threads behind the end of a step's own block skip the step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vyre_cuda.ir.core.nodes import Barrier, Stmt
-from vyre_cuda.passes.merge import Merge, check_launches
+from vyre_cuda.ir.core.nodes import Apply, Barrier, Const, For, Id, If, Stmt, While
+from vyre_cuda.ir.core.types import bool_
+from vyre_cuda.ir.core.walk import Body, expressions, operands, statements
+from vyre_cuda.passes.merge import Merge, blocks_of, check_programs
 from vyre_cuda.passes.steps import Kind, Refused, Step
+from vyre_cuda.records import replace
+
+MOST_THREADS = 1024  # of a block
 
 
 def merge_blocks(steps: Sequence[Step]) -> Step:
-    """One step for several in a row, at least one, each with one block. Raises Refused."""
-    check_launches(steps)
-    if steps[0].geometry.blocks != 1:
-        raise Refused(f"{steps[0].program.name} has {steps[0].geometry.blocks} blocks, not one", Kind.LAUNCH)
+    """One step for several in a row, at least one, each with one block or as `in_one_block` takes it. Raises
+    Refused."""
+    check_programs(steps)
+    steps = [in_one_block(step) for step in steps]
+    first = steps[0].geometry
+    for step in steps:
+        here = step.geometry
+        if here.block != first.block and (here.block[1:] != (1, 1) or first.block[1:] != (1, 1)):
+            raise Refused(
+                f"{step.program.name} has a block of {here.block} threads, {steps[0].program.name} one of "
+                f"{first.block}",
+                Kind.LAUNCH,
+            )
     return _BlockMerge(steps, frozenset()).step()
+
+
+def in_one_block(step: Step) -> Step:
+    """The same threads as one block. Raises Refused where the program can tell, or where it takes longer."""
+    name, geometry = step.program.name, step.geometry
+    if geometry.blocks == 1:
+        return step
+    threads = geometry.blocks * geometry.threads_per_block
+    if threads != geometry.grid[0] * geometry.block[0] or threads > MOST_THREADS:
+        raise Refused(f"{name} has {blocks_of(geometry)}, which are not one", Kind.LAUNCH)
+    for statement in statements(step.program.body):
+        if isinstance(statement, (For, While)):
+            raise Refused(f"{name} has {blocks_of(geometry)}, not one, and a loop", Kind.LAUNCH)
+        for part in expressions(operands(statement)):
+            if isinstance(part, Id) and part.kind != "global_id":
+                raise Refused(f"{name} has {blocks_of(geometry)}, not one, and uses {part.kind}", Kind.LAUNCH)
+    block = (threads, 1, 1)
+    program = replace(step.program, block=block)
+    return replace(step, program=program, geometry=replace(geometry, grid=(1, 1, 1), block=block))
 
 
 class _BlockMerge(Merge):
@@ -27,7 +60,7 @@ class _BlockMerge(Merge):
         self._check_ranges()
         body: list[Stmt] = []
         for number in range(len(self._steps)):
-            renamed = self._renamed(number, maps[number])
+            renamed = self._within_its_block(number, self._renamed(number, maps[number]))
             clears = self._clears(number, renamed)
             if number:
                 body.append(Barrier())
@@ -35,3 +68,10 @@ class _BlockMerge(Merge):
                 body += [*clears, Barrier()]
             body += renamed
         return self._made(tuple(body))
+
+    def _within_its_block(self, number: int, body: Body) -> Body:
+        threads = self._steps[number].geometry.threads_per_block
+        if threads == self._launch.threads_per_block:
+            return body
+        own = Id(self._index, "global_id", 0)  # along x, as there is one block
+        return (If(Apply(bool_, "less", (own, Const(self._index, threads))), body),)

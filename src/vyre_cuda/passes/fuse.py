@@ -1,5 +1,5 @@
 """Which steps of a recording become one: from the first on, each with as many of those behind it as `merge` takes, and
-then, of those that have one block, as many as depend on each other in a row.
+then, of those of one block, as many as depend on each other in a row; and a loop with the one step that is in it.
 
 The decision depends on its arguments alone. A step that shares no array with those before it, and has a loop, stays
 apart: the device can run both at the same time.
@@ -10,31 +10,44 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeAlias
 
-from vyre_cuda.ir.core.nodes import Barrier, For, While
+from vyre_cuda.ir.core.nodes import For, While
 from vyre_cuda.ir.core.walk import buffers_written, statements
-from vyre_cuda.passes.blocks import merge_blocks
+from vyre_cuda.passes.blocks import in_one_block, merge_blocks
 from vyre_cuda.passes.merge import merge
+from vyre_cuda.passes.pairs import Pairs
+from vyre_cuda.passes.repeats import barriers_of, merge_repeated
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import dataclass, replace
 
 _TRIED = 16  # steps at first, then four times as many as fit
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """A loop around the steps up to before `end`; `why` says why it stays, if it does."""
+
+    times: int
+    end: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Apart:
-    """A step that is not merged, and why; `memories` are those that it touches."""
+    """A step that is not merged, and why; `memories` are those that it touches. A loop is one before its steps."""
 
     name: str
     why: str
     memories: frozenset[int] = frozenset()
+    repeat: Repeat | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """The steps from `first` to before `end`. `step` is what they became, None for one that stays as it is.
 
-    `gone` are temporaries that exist no longer, and `barriers` separate what is in one block. `why` says why the step
-    behind does not belong to them, `kind` in a word; both are empty where nothing was tried.
+    `gone` are temporaries that exist no longer, `barriers` separate what is in one block, and `times` is how often a
+    loop repeats them, 0 without one. `why` says why the step behind does not belong to them, of a loop why it stays,
+    `kind` in a word; both are empty where nothing was tried.
     """
 
     first: int
@@ -44,6 +57,7 @@ class Group:
     why: str = ""
     kind: Kind | None = None
     barriers: int = 0
+    times: int = 0
 
 
 def decide(
@@ -61,6 +75,7 @@ class _Decision:
     def __init__(self, items: Sequence[Step | Apart], seams: frozenset[int], temporaries: frozenset[int]) -> None:
         self._items = items
         self._seams = seams
+        self._pairs = Pairs()
         self._users: dict[int, list[int]] = {memory: [] for memory in temporaries}
         for place, item in enumerate(items):
             touched = item.memories if isinstance(item, Apart) else {span.memory for span in item.spans.values()}
@@ -73,16 +88,19 @@ class _Decision:
         while place < len(self._items):
             found.append(self._group(place))
             place = found[-1].end
-        return self._in_blocks(found)
+        return self._in_loops(self._in_blocks(found))
 
     def _group(self, first: int) -> Group:
         if isinstance(self._items[first], Apart):
             return Group(first, first + 1, None)
-        run = self._run(first)
-        stop, why = _related(run, always=False)
-        count, made, refused = _most(run[:stop], merge)
-        if refused is not None:
-            why = str(refused)
+        run = _Run(self._launches(first), always=False)
+        refused = None
+        if len(two := run.upto(2)) == 2:
+            refused = self._pairs.refused(*two)
+        count, made = 1, None
+        if refused is None:
+            count, made, refused = _most(run, merge)
+        why = run.why if refused is None else str(refused)
         kind = None if refused is None else refused.kind
         if made is None:
             return Group(first, first + 1, None, frozenset(), why, kind)
@@ -94,38 +112,74 @@ class _Decision:
         found: list[Group] = []
         at = 0
         while at < len(groups):
-            run = self._run_of_blocks(groups[at:])
-            count, made, _ = _most(run[: _related(run, always=True)[0]], merge_blocks) if run else (1, None, None)
+            count, made, _ = _most(_Run(self._of_one_block(groups, at), always=True), merge_blocks)
             some = groups[at : at + count]
             if made is not None:
                 gone = frozenset[int]().union(*[group.gone for group in some])
                 last = some[-1]
-                barriers = sum(isinstance(s, Barrier) for s in statements(made.program.body))
-                found.append(Group(some[0].first, last.end, made, gone, last.why, last.kind, barriers))
+                found.append(Group(some[0].first, last.end, made, gone, last.why, last.kind, barriers_of(made)))
             else:
                 found += some
             at += count
         return found
 
-    def _run_of_blocks(self, groups: Sequence[Group]) -> list[Step]:
+    def _of_one_block(self, groups: Sequence[Group], at: int) -> Iterator[Step]:
         """Steps from here on that have one block each, to a seam."""
-        run: list[Step] = []
-        for group in groups:
+        for number in range(at, len(groups)):
+            group = groups[number]
             item = self._items[group.first] if group.step is None else group.step
-            if isinstance(item, Apart) or item.geometry.blocks != 1 or (run and group.first in self._seams):
-                break
-            run.append(item)
-        return run
+            if isinstance(item, Apart) or group.times or (number > at and group.first in self._seams):
+                return
+            try:
+                yield in_one_block(item)
+            except Refused:
+                return
 
-    def _run(self, first: int) -> list[Step]:
+    def _in_loops(self, groups: Sequence[Group]) -> list[Group]:
+        """The same, with loops in the kernels that they repeat, the inner ones first."""
+        found: list[Group] = []
+        opened: list[int] = []  # where the loops are among those found
+        for group in groups:
+            found.append(group)
+            item = self._items[group.first]
+            if isinstance(item, Apart) and item.repeat is not None:
+                opened.append(len(found) - 1)
+            while opened and found[-1].end == self._repeat(found[opened[-1]].first).end:
+                at = opened.pop()
+                found[at:] = self._with_loop(found[at], found[at + 1 :])
+        return found
+
+    def _repeat(self, place: int) -> Repeat:
+        item = self._items[place]
+        assert isinstance(item, Apart)
+        assert item.repeat is not None  # it is a loop
+        return item.repeat
+
+    def _with_loop(self, loop: Group, inside: Sequence[Group]) -> list[Group]:
+        repeat = self._repeat(loop.first)
+        why = repeat.why
+        if not why and len(inside) != 1:
+            why = f"its steps are {len(inside)} kernels"
+        if why:
+            return [replace(loop, why=why), *inside]
+        (one,) = inside
+        item = self._items[one.first] if one.step is None else one.step
+        if isinstance(item, Apart):
+            return [loop, *inside]
+        try:
+            made = merge_repeated(item, repeat.times)
+        except Refused as refused:
+            return [replace(loop, why=str(refused), kind=refused.kind), *inside]
+        times = repeat.times * max(one.times, 1)
+        return [Group(loop.first, one.end, made, one.gone, "", None, barriers_of(made), times)]
+
+    def _launches(self, first: int) -> Iterator[Step]:
         """The steps from here to what is no launch, or to a seam."""
-        run: list[Step] = []
         for place in range(first, len(self._items)):
             item = self._items[place]
             if isinstance(item, Apart) or (place > first and place in self._seams):
-                break
-            run.append(item)
-        return run
+                return
+            yield item
 
     def _without_temporaries(self, first: int, end: int, made: Step) -> tuple[Step, frozenset[int]]:
         """The same without the arrays that nothing else touches, as far as their contents can be known."""
@@ -145,36 +199,61 @@ class _Decision:
         return made, gone
 
 
-def _most(run: Sequence[Step], merged: Callable[[Sequence[Step]], Step]) -> tuple[int, Step | None, Refused | None]:
+class _Run:
+    """Steps that belong together, read as far as they are asked for.
+
+    Without `always` steps belong together even where they share nothing, unless one of them has a loop. `why` says why
+    the step behind them does not, once it was met.
+    """
+
+    def __init__(self, steps: Iterator[Step], *, always: bool) -> None:
+        self._steps = steps
+        self._always = always
+        self._read: list[Step] = []
+        self._written: set[_Range] = set()
+        self._touched: set[_Range] = set()
+        self.why = ""
+
+    def upto(self, count: int) -> list[Step]:
+        """So many steps, fewer where there are no more."""
+        while len(self._read) < count and not self.why:
+            step = next(self._steps, None)
+            if step is None:
+                break
+            self._add(step)
+        return self._read[:count]
+
+    def _add(self, step: Step) -> None:
+        writes, all_of = ranges(step)
+        self._always = self._always or any(isinstance(s, (For, While)) for s in statements(step.program.body))
+        meets = not self._always or _meet(writes, self._touched) or _meet(all_of, self._written)
+        if self._read and not meets:
+            why = "has no array of theirs that is written; as there is a loop, the device may run it beside them"
+            self.why = f"{step.program.name} {why}"
+            return
+        self._read.append(step)
+        self._written |= writes
+        self._touched |= all_of
+
+
+def _most(run: _Run, merged: Callable[[Sequence[Step]], Step]) -> tuple[int, Step | None, Refused | None]:
     """How many from the first on become one, that one if they are several, and why not more."""
-    low, high = 1, len(run) + 1
+    low, high = 1, 0
     made: Step | None = None
     refused: Refused | None = None
-    while high - low > 1:
-        probe = (low + high) // 2 if refused is not None else min(max(_TRIED, 4 * low), high - 1)
+    while not high or high - low > 1:
+        fit = 0 if refused is None else refused.fit
+        some = run.upto(fit if low < fit < high else (low + high) // 2 if high else max(_TRIED, 4 * low))
+        if len(some) <= low:
+            break
         try:
-            made = merged(run[:probe])
-            low = probe
+            made = merged(some)
+            low = len(some)
         except Refused as why:
-            refused, high = why, probe
-            if why.kind is Kind.SIZE and 2 * low >= probe:
+            refused, high = why, len(some)
+            if why.kind is Kind.SIZE and 2 * low >= high:
                 break  # more than half of what fits
     return low, made, refused
-
-
-def _related(run: Sequence[Step], *, always: bool) -> tuple[int, str]:
-    """How many belong together, and why the one behind them does not; `always` also where they have no loops."""
-    written: set[_Range] = set()
-    touched: set[_Range] = set()
-    for place, step in enumerate(run):
-        writes, all_of = ranges(step)
-        always = always or any(isinstance(s, (For, While)) for s in statements(step.program.body))
-        if place and always and not (_meet(writes, touched) or _meet(all_of, written)):
-            why = "has no array of theirs that is written; as there is a loop, the device may run it beside them"
-            return place, f"{step.program.name} {why}"
-        written |= writes
-        touched |= all_of
-    return len(run), ""
 
 
 def _all_then_each(memories: Sequence[int]) -> Iterator[frozenset[int]]:

@@ -12,6 +12,7 @@ alone. What cannot be merged is Refused, with a kind and a reason.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from typing import TypeAlias
 
 from vyre_cuda.errors import InternalError, ProgramError
 from vyre_cuda.ir.call.geometry import Geometry
@@ -79,6 +80,20 @@ _REFUSED = {
 
 def check_launches(steps: Sequence[Step]) -> None:
     """Refuse what can never be merged."""
+    check_programs(steps)
+    first = steps[0]
+    for step in steps:
+        here, there = step.geometry, first.geometry
+        if (here.grid, here.block) != (there.grid, there.block):
+            raise Refused(
+                f"{step.program.name} has {blocks_of(here)} of {_extents(here.block)} threads, {first.program.name} "
+                f"{_extents(there.grid)} of {_extents(there.block)}",
+                Kind.LAUNCH,
+            )
+
+
+def check_programs(steps: Sequence[Step], *, barriers: bool = False) -> None:
+    """The same, whatever the launches; with `barriers` the programs may have some."""
     first = steps[0]
     for step in steps:
         name = step.program.name
@@ -86,21 +101,17 @@ def check_launches(steps: Sequence[Step]) -> None:
             raise Refused(f"{name} is compiled with other options than {first.program.name}", Kind.OPTIONS)
         if step.options.bounds == "trap":
             raise Refused(f'{name} is compiled with bounds="trap", which names the failing thread', Kind.OPTIONS)
-        here, there = step.geometry, first.geometry
-        if (here.grid, here.block) != (there.grid, there.block):
-            blocks = "1 block" if here.blocks == 1 else f"{_extents(here.grid)} blocks"
-            raise Refused(
-                f"{name} has {blocks} of {_extents(here.block)} threads, {first.program.name} {_extents(there.grid)} "
-                f"of {_extents(there.block)}",
-                Kind.LAUNCH,
-            )
         if step.program.index is not first.program.index:
             raise Refused(f"{name} has {step.program.index} indices, not {first.program.index}", Kind.LAUNCH)
         if step.program.shared:
             raise Refused(f"{name} has shared arrays", Kind.STATEMENT)
         for statement in statements(step.program.body):
-            if type(statement) in _REFUSED:
+            if type(statement) in _REFUSED and not (barriers and isinstance(statement, Barrier)):
                 raise Refused(f"{name} has {_REFUSED[type(statement)]}", Kind.STATEMENT)
+
+
+def blocks_of(geometry: Geometry) -> str:
+    return "1 block" if geometry.blocks == 1 else f"{_extents(geometry.grid)} blocks"
 
 
 # ---- one program -----------------------------------------------------------------------------------------------------
@@ -137,10 +148,11 @@ class Merge:
         self._steps = steps
         self._dropped = dropped
         self._names = UniqueNames()
-        geometry = steps[0].geometry
-        self._places = Places([g * b for g, b in zip(geometry.grid, geometry.block, strict=True)])
+        self._launch = max([step.geometry for step in steps], key=lambda geometry: geometry.threads_per_block)
+        self._places = Places([g * b for g, b in zip(self._launch.grid, self._launch.block, strict=True)])
         self._index = steps[0].program.index
         self._arrays: dict[str, _Array] = {}
+        self._touched: list[list[tuple[_Array, _Touch]]] = []  # by step
         self._scalars: dict[str, tuple[Type, Hashable]] = {}
         self._own: list[OwnArray] = []
 
@@ -170,6 +182,7 @@ class Merge:
         scalars: dict[tuple[Type, Hashable], str] = {}
         for number, step in enumerate(self._steps):
             names: dict[str, str] = {}
+            self._touched.append([])
             written = buffers_written(step.program.body)
             for p in step.program.parameters:
                 if p.is_buffer:
@@ -181,6 +194,7 @@ class Merge:
                     elif p.kind == "out" and any(t.step == number for t in array.touches):
                         raise Refused(f"{step.program.name} has {p.name} as another of its arrays too", Kind.OVERLAP)
                     array.touches.append(touch)
+                    self._touched[number].append((array, touch))
                     names[p.name] = array.name
                 else:
                     key = (p.type, step.scalars[p.name])
@@ -189,7 +203,13 @@ class Merge:
                         self._scalars[scalars[key]] = key
                     names[p.name] = scalars[key]
             maps.append(names)
+            self._check_parameters(number)
         return maps
+
+    def _check_parameters(self, number: int) -> None:
+        count = len(self._arrays) + len(self._scalars) - len(self._dropped)
+        if count > MAX_PARAMETERS:
+            raise Refused(f"one kernel would have more than {MAX_PARAMETERS} parameters", Kind.SIZE, number)
 
     def _check_ranges(self) -> None:
         """Arrays that are not the same may meet only where nobody writes."""
@@ -215,13 +235,15 @@ class Merge:
 
     # ---- statements ----
 
-    def _clears(self, number: int, body: Body) -> Body:
-        """Zeros for the outs of a step that an earlier one touched, where the step does not surely fill them."""
+    def _clears(self, number: int, body: Body, *, again: bool = False) -> Body:
+        """Zeros for the outs of a step that an earlier one touched, where the step does not surely fill them.
+
+        With `again` the step itself has touched all of them.
+        """
         found: list[Stmt] = []
-        for array in self._arrays.values():
-            touch = next((t for t in array.touches if t.step == number), None)
-            earlier = touch is not None and any(t.step < number for t in array.touches)
-            if touch is None or not earlier or touch.parameter.kind != "out" or not touch.parameter.zeroed:
+        for array, touch in self._touched[number]:
+            earlier = again or array.touches[0].step < number
+            if not earlier or touch.parameter.kind != "out" or not touch.parameter.zeroed:
                 continue
             if self._fills(array, body):
                 continue
@@ -238,29 +260,30 @@ class Merge:
         return tuple(found)
 
     def _fills(self, array: _Array, body: Body) -> bool:
-        """Whether each element gets a value at the top of the step, which reads none."""
+        """Whether each element gets a value at the top of the step, before any is read."""
         extents = array.span.shape[::-1]  # by axis of the threads: the last index is along x
         threads = self._places.launched.axes
         if len(extents) > len(threads) or any(n - 1 > high for n, (_, high) in zip(extents, threads, strict=False)):
-            return False
-        if any(
-            isinstance(e, Load) and e.buffer == array.name for s in statements(body) for e in expressions(operands(s))
-        ):
             return False
         whole = Conditions(tuple((0, extents[axis] - 1 if axis < len(extents) else 0) for axis in range(len(threads))))
         ids = tuple(Id(self._index, "global_id", axis) for axis in range(len(extents)))[::-1]
         own = self._places.key(ids[0] if len(ids) == 1 else Position(self._index, ids), whole)
 
-        def stores(part: Body, here: Conditions) -> bool:
+        def stores(part: Body, here: Conditions) -> bool | None:
+            """None: it neither reads nor fills the array."""
             for s in part:
+                if _reads((s,), array.name, nested=False):
+                    return False
                 is_store = isinstance(s, Store) and s.buffer == array.name and whole.within(here)
                 if is_store and isinstance(s, Store) and self._places.key(s.index, whole) == own:
                     return True
-                if isinstance(s, If) and stores(s.then, self._places.assumed(here, s.condition)):
-                    return True
-            return False
+                if isinstance(s, If) and (found := stores(s.then, self._places.assumed(here, s.condition))) is not None:
+                    return found
+                if any(_reads(inner, array.name) for _, inner in bodies(s)):
+                    return False
+            return None
 
-        return stores(body, self._places.launched)
+        return bool(stores(body, self._places.launched))
 
     def _join(self, out: list[Stmt], body: Body) -> None:
         """Append the statements; those under the same condition as the last branch go into it."""
@@ -291,18 +314,23 @@ class Merge:
 
     def _forwarded(self, body: Body) -> Body:
         arrays: dict[str, Forwarded] = {}
+        accesses: dict[str, list[_Access]] = {}
+        for name, index, here in _accesses(body, self._places, self._places.launched):
+            accesses.setdefault(name, []).append((index, here))
         for array in self._arrays.values():
             stays = array.span not in self._dropped
             if stays and (len(array.touches) < 2 or not array.is_written):
                 continue
             if not stays and not array.is_written:
                 raise Refused(f"{array.name} exists no longer, and no step writes it", Kind.UNKNOWN)
-            forwarded = self._own_element(array, body, stays)
+            forwarded = self._own_element(array, accesses.get(array.name, []), stays)
             if forwarded is not None:
                 arrays[array.name] = forwarded
         if self._steps[0].options.precision == "fast":
+            every = (e for s in statements(body) for e in expressions(operands(s)))
+            read = {e.buffer for e in every if isinstance(e, Load)}
             for name, found in arrays.items():
-                if found.type in (f32, f64) and self._is_read(body, name):
+                if found.type in (f32, f64) and name in read:
                     raise Refused(
                         f"{name} is of {found.type}: in one kernel, a product before it and a sum behind it could "
                         'become one fma with precision="fast"',
@@ -313,13 +341,8 @@ class Merge:
         except Unknown as found:
             raise Refused(f"{found.name} is read where no step surely wrote it", Kind.UNKNOWN) from None
 
-    def _is_read(self, body: Body, name: str) -> bool:
-        every = (e for s in statements(body) for e in expressions(operands(s)))
-        return any(isinstance(e, Load) and e.buffer == name for e in every)
-
-    def _own_element(self, array: _Array, body: Body, stays: bool) -> Forwarded | None:
-        """None for an array that nothing touches."""
-        found = list(_accesses(body, array.name, self._places, self._places.launched))
+    def _own_element(self, array: _Array, found: Sequence[_Access], stays: bool) -> Forwarded | None:
+        """`found` are its accesses. None for an array that nothing touches."""
         if not found:
             return None
         keys: set[Key | None] = set()
@@ -361,7 +384,7 @@ class Merge:
             _name([name for step in self._steps for name, _ in step.made_of]),
             tuple(parameters),
             body,
-            first.program.block,
+            self._launch.block,
             self._index,
             self._work(geometry),
             (),
@@ -383,8 +406,6 @@ class Merge:
             raise Refused(
                 f"one kernel would have {tables} bytes of tables and {local} of arrays of a thread", Kind.SIZE
             )
-        if len(made.parameters) > MAX_PARAMETERS:
-            raise Refused(f"one kernel would have {len(made.parameters)} parameters", Kind.SIZE)
         try:
             validate.check(made)
         except ProgramError as error:
@@ -408,29 +429,38 @@ class Merge:
     def _geometry(self) -> Geometry:
         """Blocks and threads are the same; a step with less work has the same threads."""
         work = [max(extents) for extents in zip(*[step.geometry.work for step in self._steps], strict=True)]
-        return replace(self._steps[0].geometry, work=(work[0], work[1], work[2]))
+        return replace(self._launch, work=(work[0], work[1], work[2]))
 
     def _work(self, geometry: Geometry) -> tuple[Expr, ...]:
         axes = max([axis + 1 for axis in range(3) if geometry.block[axis] > 1 or geometry.work[axis] != 1], default=1)
         return tuple([Const(self._index if n <= self._index.maximum else u64, n) for n in geometry.work[:axes]])
 
 
-def _accesses(body: Body, name: str, places: Places, here: Conditions) -> Iterator[tuple[Expr | None, Conditions]]:
-    """The index of each access to an array, None for an atomic, and what holds there."""
+# An index, None for that of an atomic, and what holds there.
+_Access: TypeAlias = tuple[Expr | None, Conditions]
+
+
+def _accesses(body: Body, places: Places, here: Conditions) -> Iterator[tuple[str, Expr | None, Conditions]]:
+    """The array and the index of each access, None for that of an atomic, and what holds there."""
     for s in body:
         for expr in expressions(operands(s)):
-            if isinstance(expr, Load) and expr.buffer == name:
-                yield expr.index, here
-        if isinstance(s, Store) and s.buffer == name:
-            yield s.index, here
-        elif isinstance(s, Atomic) and s.buffer == name:
-            yield None, here
+            if isinstance(expr, Load):
+                yield expr.buffer, expr.index, here
+        if isinstance(s, Store):
+            yield s.buffer, s.index, here
+        elif isinstance(s, Atomic):
+            yield s.buffer, None, here
         elif isinstance(s, If):
-            yield from _accesses(s.then, name, places, places.assumed(here, s.condition))
-            yield from _accesses(s.orelse, name, places, places.assumed(here, s.condition, False))
+            yield from _accesses(s.then, places, places.assumed(here, s.condition))
+            yield from _accesses(s.orelse, places, places.assumed(here, s.condition, False))
         else:
             for _, inner in bodies(s):
-                yield from _accesses(inner, name, places, here)
+                yield from _accesses(inner, places, here)
+
+
+def _reads(body: Body, name: str, *, nested: bool = True) -> bool:
+    every = statements(body) if nested else body
+    return any(isinstance(e, Load) and e.buffer == name for s in every for e in expressions(operands(s)))
 
 
 def _count(body: Body) -> int:

@@ -35,12 +35,14 @@ class UniqueNames:
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}  # the last one behind each stem
 
     def take(self, stem: str) -> str:
-        name, number = stem, 1
+        name, number = stem, self._numbers.get(stem, 1)
         while name in self._taken:
             number += 1
             name = f"{stem}_{number}"
+        self._numbers[stem] = number
         self._taken.add(name)
         return name
 

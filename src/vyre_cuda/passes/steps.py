@@ -31,13 +31,17 @@ class Kind(Enum):
 
 
 class Refused(Error):
-    """The steps stay apart; the message says why, `kind` in a word."""
+    """The steps stay apart; the message says why, `kind` in a word.
+
+    `fit`: of more steps than these, from the first on, the same would be said; 0: it is not known.
+    """
 
     code = "merge"
 
-    def __init__(self, message: str, kind: Kind) -> None:
+    def __init__(self, message: str, kind: Kind, fit: int = 0) -> None:
         super().__init__(message)
         self.kind = kind
+        self.fit = fit
 
 
 @dataclass(frozen=True, slots=True)

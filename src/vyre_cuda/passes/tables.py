@@ -1,8 +1,8 @@
 """Which steps of a recording become one launch of many rows, and in which order all of them run then.
 
 Launches of one kernel do not depend on each other if they are as far from the beginning: a step is one further than the
-furthest of those that it needs, or that need what was there before it. A launch with its table takes about as long as
-two or three nodes, so few launches gain nothing.
+furthest of those that it needs, or that need what was there before it. On an H200 a launch with its table takes as long
+as a node, so two launches gain already, but not where they would become one kernel anyway.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from vyre_cuda.ir.core.nodes import For, While
+from vyre_cuda.ir.core.walk import statements
+from vyre_cuda.passes.blocks import merge_blocks
 from vyre_cuda.passes.fuse import ranges
-from vyre_cuda.passes.merge import merge
-from vyre_cuda.passes.steps import Refused, Step
+from vyre_cuda.passes.pairs import Pairs
+from vyre_cuda.passes.steps import Step
 from vyre_cuda.records import dataclass
 
-LEAST = 16  # rows of a table: fewer are as fast as nodes side by side, or as one merged kernel
+LEAST = 2  # rows of a table
+LEAST_MERGED = 6  # rows, of launches that would be one merged kernel otherwise: of fewer that is as fast
+LEAST_OF_BLOCK = 16  # rows, of launches that would be one with what they depend on, in one block
 MOST_BLOCKS = (1 << 31) - 1  # of a launch
 
 # Memory, first byte, the byte behind the last.
@@ -70,13 +75,27 @@ def _segment(items: Sequence[Item], first: int, end: int) -> list[tuple[int, ...
     depth: dict[int, int] = {}
     for place in range(first, end):
         depth[place] = 1 + max((depth[other] for other in needed[place]), default=0)
-    in_chain = set(_chained(items, first, end, needed))
+    in_chain = set(_chained(items, first, end, needed, Pairs()))
+    in_block = set(_chained(items, first, end, needed, Pairs(merge_blocks)))
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for place in range(first, end):
         if items[place].key is not None and place not in in_chain:
             alike[items[place].key, depth[place]].append(place)
-    tables = [part for places in alike.values() for part in _parts(items, places) if len(part) >= LEAST]
+    parts = [part for places in alike.values() for part in _parts(items, places)]
+    tables = [part for part in parts if len(part) >= _least(items, part, in_block)]
     return _ordered(first, end, needed, tables)
+
+
+def _least(items: Sequence[Item], part: Sequence[int], in_block: Collection[int]) -> int:
+    """How many rows such launches must be."""
+    if any(place in in_block for place in part):
+        return LEAST_OF_BLOCK
+    launches = [launch for place in part[:2] if (launch := items[place].launch) is not None]
+    if len(launches) < 2 or len(part) >= LEAST_MERGED:
+        return LEAST
+    # What has loops and shares nothing is not merged.
+    loops = any(isinstance(s, (For, While)) for s in statements(launches[0].program.body))
+    return LEAST if loops or Pairs().refused(*launches) is not None else LEAST_MERGED
 
 
 def _parts(items: Sequence[Item], places: Iterable[int]) -> Iterator[tuple[int, ...]]:
@@ -140,17 +159,14 @@ def _needed(items: Sequence[Item], first: int, end: int) -> dict[int, set[int]]:
     return needed
 
 
-def _chained(items: Sequence[Item], first: int, end: int, needed: dict[int, set[int]]) -> Iterator[int]:
+def _chained(items: Sequence[Item], first: int, end: int, needed: dict[int, set[int]], pairs: Pairs) -> Iterator[int]:
     """Launches that become one kernel with one beside them that needs them or that they need."""
     for place in range(first + 1, end):
         one, other = items[place - 1].launch, items[place].launch
         if one is None or other is None or place - 1 not in needed[place]:
             continue
-        try:
-            merge([one, other])
-        except Refused:
-            continue
-        yield from (place - 1, place)
+        if pairs.refused(one, other) is None:
+            yield from (place - 1, place)
 
 
 def _ordered(

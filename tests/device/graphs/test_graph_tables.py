@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.passes import tables
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.emulator import Emulator
 
 from .graph_checks import F32
 from .test_fused_graphs import scaled
 
-LEAST = 16
+LEAST = tables.LEAST_MERGED
 
 
 def sums(name: str = "sums") -> vc.Program:
@@ -406,10 +407,8 @@ def test_random_recordings_leave_the_same_bytes(device: vc.Device, number: int) 
         assert plan is not None, graph.explain()
         counts["tables"] += len(plan.tables)
         counts["merged"] += len(plan.fused)
-        counts["none"] += not plan.tables
     print(dict(counts))
     assert counts["tables"] > number // 2
-    assert counts["none"] > number // 20
 
 
 def evens_of_any() -> vc.Program:

@@ -39,6 +39,27 @@ def turned(name: str = "turned", *, block: int = BLOCK, guard: int = 0, loop: bo
     return b.build()
 
 
+def numbered(kind: str) -> vc.Program:
+    """z[i] = x[n - 1 - i] + a number"""
+    b = vc.Builder("numbered", block=32)
+    x, z = b.input("x", vc.f32), b.output("z", vc.f32)
+    b.work(z.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = x[x.size - 1 - i] + vc.f32(getattr(vc, kind).x)
+    return b.build()
+
+
+def plane() -> vc.Program:
+    b = vc.Builder("plane", block=(16, 8))
+    x, z = b.input("x", vc.f32), b.output("z", vc.f32)
+    b.work(16, 8)
+    i = b.let("i", vc.global_id.y * 16 + vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = x[z.size - 1 - i]
+    return b.build()
+
+
 def step(made: vc.Program, x: int, z: int, count: int = N) -> Step:
     return recorded(made, {"x": array(x, 0, count), "z": array(z, 0, count)})
 
@@ -108,17 +129,55 @@ def refused(steps: list[Step]) -> Kind:
     return found.value.kind
 
 
-def test_several_blocks_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_blocks_become_one_where_the_program_cannot_tell() -> None:
     several = [step(turned(block=32), 0, 1), step(turned(block=32), 1, 2)]
+    one = merge_blocks(several)
 
-    assert refused(several) is Kind.LAUNCH
+    assert one.geometry.blocks == 1
+    assert one.geometry.block == (96, 1, 1)
+    check(evaluated, several, one)
+
+
+@pytest.mark.parametrize(
+    ("made", "count", "said"),
+    [
+        (turned(block=32, loop=True), N, "has 3 blocks, not one, and a loop"),
+        (turned(block=32), 1025, "has 33 blocks, which are not one"),
+        (numbered("block_id"), N, "has 3 blocks, not one, and uses block_id"),
+        (numbered("thread_id"), N, "has 3 blocks, not one, and uses thread_id"),
+    ],
+)
+def test_several_blocks_stay_several(made: vc.Program, count: int, said: str) -> None:
+    with pytest.raises(Refused, match=said) as found:
+        merge_blocks([step(made, 0, 1, count), step(made, 1, 2, count)])
+    assert found.value.kind is Kind.LAUNCH
+
+
+@pytest.mark.parametrize("sizes", [(N, 20, N), (1, N, 33), (64, 3, 64)])
+def test_threads_behind_the_end_of_their_block_skip_the_step(sizes: tuple[int, ...]) -> None:
+    """Also where all threads of the step write, and where its output is cleared."""
+    b = vc.Builder("all_threads", block=32)
+    x, z = b.input("x", vc.f32), b.output("z", vc.f32, size=N)
+    b.work(x.size)
+    z[vc.global_id.x] = x[0] + 1
+    every = b.build()
+    first, second, third = sizes
+    steps = [
+        recorded(turned(block=8), {"x": array(0, 0, first), "z": array(1, 0, first)}),
+        recorded(every, {"x": array(3, 0, second), "z": array(2)}),
+        recorded(turned(block=256), {"x": array(4, 0, third), "z": array(3, 0, second)}),
+        recorded(every, {"x": array(3, 0, second), "z": array(2)}),
+        recorded(turned(block=128), {"x": array(2), "z": array(4, 0, third)}),
+    ]
+
+    check(evaluated, steps, merge_blocks(steps))
 
 
 @pytest.mark.parametrize("what", ["block", "options", "overlap"])
 def test_what_merge_refuses_at_once_is_refused(what: str) -> None:
     first = step(turned(), 0, 1)
     second: dict[str, Callable[[], Step]] = {
-        "block": lambda: step(turned(block=128), 1, 2),
+        "block": lambda: recorded(plane(), {"x": array(1), "z": array(2)}),
         "options": lambda: step(turned(), 1, 2),
         "overlap": lambda: recorded(turned(), {"x": array(1, 1), "z": array(2)}),
     }

@@ -10,11 +10,13 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.ir.call.geometry import launch_geometry
-from vyre_cuda.passes import fuse
+from vyre_cuda.passes import fuse, pairs
 from vyre_cuda.passes.fuse import Apart, Group, decide, shares_alike
+from vyre_cuda.passes.pairs import Pairs
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 
 N = 70
+LARGE = 1030  # more than a block
 
 
 def program(name: str = "scale", *, by: int = 0, loop: bool = False, guard: int = 0) -> vc.Program:
@@ -43,8 +45,8 @@ def array(memory: int, count: int = N, first: int = 0) -> Span:
     return Span(memory, 4 * first, (count,))
 
 
-def chain(*memories: int) -> list[Step]:
-    return [step(program(f"p{k}"), array(a), array(b)) for k, (a, b) in enumerate(pairwise(memories))]
+def chain(*memories: int, count: int = N) -> list[Step]:
+    return [step(program(f"p{k}"), array(a, count), array(b, count)) for k, (a, b) in enumerate(pairwise(memories))]
 
 
 def ends(groups: Sequence[Group]) -> list[tuple[int, int]]:
@@ -61,8 +63,8 @@ def test_steps_in_a_row_become_one() -> None:
 
 @pytest.mark.parametrize("broken", range(1, 9))
 def test_a_group_has_all_steps_before_the_one_that_is_refused(broken: int) -> None:
-    steps = chain(*range(10))
-    steps[broken] = step(program("next", by=1), array(broken), array(broken + 1))
+    steps = chain(*range(10), count=LARGE)
+    steps[broken] = step(program("next", by=1), array(broken, LARGE), array(broken + 1, LARGE))
     groups = decide(steps)
 
     assert (groups[0].first, groups[0].end) == (0, broken)
@@ -209,3 +211,38 @@ def test_inputs_may_meet() -> None:
     now = [step(program("a"), array(0), array(1)), step(program("b"), array(0, first=3), array(3))]
 
     assert shares_alike(before, now)
+
+
+# ---- long recordings -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_deciding_takes_as_long_a_step_in_long_recordings(monkeypatch: pytest.MonkeyPatch, *, merged: bool) -> None:
+    """All that is given to `merge`, in steps, is a small multiple of the steps that there are."""
+    given: list[int] = []
+    right = fuse.merge
+
+    def counted(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
+        given.append(len(steps))
+        return right(steps, dropped)
+
+    monkeypatch.setattr(fuse, "merge", counted)
+    monkeypatch.setattr(pairs, "merge", counted)
+    same = program(by=0 if merged else 1)
+    groups = decide([step(same, array(k, LARGE), array(k + 1, LARGE)) for k in range(1000)])
+
+    assert all((group.step is None) != merged for group in groups)
+    assert len(groups) == (4 if merged else 1000)
+    assert sum(given) < 4000 if merged else sum(given) < 10
+
+
+def test_pairs_that_share_in_another_way_are_asked_apart() -> None:
+    """The same programs with the same shapes: what overlaps decides."""
+    one, other = program("one"), program("other")
+    asked = Pairs()
+    found = [
+        asked.refused(step(one, array(0), array(1)), step(other, array(source, first=first), array(to)))
+        for source, first, to in [(1, 0, 2), (1, 1, 2), (3, 0, 2), (1, 0, 0), (0, 0, 1), (4, 0, 5), (2, 1, 1)]
+    ]
+    kinds = [None if why is None else why.kind for why in found]
+    assert kinds == [None, Kind.OVERLAP, None, None, None, None, None]

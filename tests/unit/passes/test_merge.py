@@ -51,7 +51,7 @@ def run(call: Callable[..., Any], step: Step, memory: Memory) -> None:
         arrays[name][...] = result
 
 
-def filled(seed: int, count: int = 3) -> Memory:
+def filled(seed: int, count: int = 5) -> Memory:
     rng = np.random.default_rng(seed)
     return {k: rng.integers(-9, 9, 2 * N).astype(np.float32).view(np.uint8) for k in range(count)}
 

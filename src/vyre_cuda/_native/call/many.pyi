@@ -5,6 +5,7 @@ from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.core.context import Stream
 
 class Rows:
+    def blocks(self) -> int: ...
     def launch(
         self,
         many: PreparedKernel | None,

@@ -80,6 +80,14 @@ cdef class Rows:
         self._held_count += frame.held_count
         frame.held_count = 0
 
+    def blocks(self) -> int:
+        """Those of all rows."""
+        cdef uint64_t found = 0
+        cdef size_t i
+        for i in range(self._rows.count):
+            found += <uint64_t>self._grids[3 * i] * self._grids[3 * i + 1] * self._grids[3 * i + 2]
+        return found
+
     def launch(self, PreparedKernel many, PreparedKernel clearing=None, PreparedKernel many_clearing=None) -> None:
         """`many`: the entry that takes all rows in one launch; None: one row after the other. `clearing`: the kernel
         that clears outs, and its entry, if outs may have to be cleared."""

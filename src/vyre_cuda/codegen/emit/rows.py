@@ -2,8 +2,10 @@
 
 The table is in device memory: a row for each launch that has blocks, and after the rows a map. A row is four u32, the
 number of its first block and its blocks along x, y and z, and then the parameter block of that launch. The entry's own
-parameters are the table, the number of rows, the blocks of each row where all have as many (else 0), and a shift. An
-entry of the map is two u32 for a group of 2^shift blocks: the rows of the group's first and last block.
+parameters are the table, the number of rows, the blocks of each row where all have as many (else 0), a scale, a shift,
+and whether all blocks are along x. Where all rows have as many blocks, `block * scale >> shift` is the row, and where
+they are along x alone, a block waits for nothing but its parameters. Else there is the map, of two u32 for a group of
+2^shift blocks: the rows of the group's first and last block.
 The C layer writes all this (`csrc/launch/row_table.c`); the blocks of the one launch are numbered along x.
 
 Everything here is the same for all threads of a block, which then runs the kernel's own instructions: block numbers,
@@ -16,9 +18,10 @@ from vyre_cuda.codegen.core.lowered import KernelParameter
 
 HEADER_BYTES = 16  # of a row, before its parameter block
 ALIGN = 16  # bytes: of rows
-# (name, word, offset in bytes) of the entry's parameters; the last only where failed checks are reported.
-TABLE_AT, COUNT_AT, EACH_AT, SHIFT_AT, REPORT_AT = 0, 8, 12, 16, 24
-BYTES, BYTES_WITH_REPORT = 20, 32
+# The entry's parameters, offsets in bytes; the last only where failed checks are reported.
+TABLE_AT, REPORT_AT = 0, 32
+WORDS = ("rows_count", "rows_each", "rows_scale", "rows_shift", "rows_flat")  # u32, behind the table
+BYTES, BYTES_WITH_REPORT = 28, 40
 _MAP_ENTRY_BYTES = 8
 
 
@@ -37,7 +40,7 @@ class Rows:
 
     def __init__(self, parameter_bytes: int, *, reports: bool) -> None:
         self._stride = row_bytes(parameter_bytes)
-        self.parameters = [("rows_table", "u64"), ("rows_count", "u32"), ("rows_each", "u32"), ("rows_shift", "u32")]
+        self.parameters = [("rows_table", "u64"), *((word, "u32") for word in WORDS)]
         self.parameters += [("rows_report", "u64")] if reports else []
         self.names = {
             **{f"%ctaid.{axis}": f"%row_{axis}" for axis in "xyz"},
@@ -68,18 +71,34 @@ class Rows:
             "  ld.param.u64 %row_table, [rows_table];",
             "  cvta.to.global.u64 %row_table, %row_table;",
             f"  ld.param.u32 {each}, [rows_each];",
-            f"  setp.ne.u32 %row_p, {each}, 0;",
-            f"  @%row_p div.u32 {row}, {block}, {each};",
-            "  @%row_p bra $R1;",
+            f"  setp.eq.u32 %row_p, {each}, 0;",
+            "  @%row_p bra $R0;",
+            f"  ld.param.u32 {other}, [rows_scale];",
+            f"  mul.wide.u32 %row_map, {block}, {other};",
+            f"  ld.param.u32 {other}, [rows_shift];",
+            f"  shr.u64 %row_map, %row_map, {other};",
+            f"  cvt.u32.u64 {row}, %row_map;",
+            f"  mad.wide.u32 %row_at, {row}, {stride}, %row_table;",
+            f"  mul.lo.u32 {first}, {row}, {each};",
+            f"  sub.u32 %row_x, {block}, {first};",
+            f"  mov.u32 %row_nx, {each};",
+            "  mov.u32 %row_ny, 1;",
+            "  mov.u32 %row_nz, 1;",
+            f"  ld.param.u32 {other}, [rows_flat];",
+            f"  setp.ne.u32 %row_p, {other}, 0;",
+            "  @%row_p bra $R3;",
+            f"  ld.global.nc.v4.u32 {{{first}, %row_nx, %row_ny, %row_nz}}, [%row_at];",
+            "  bra $R3;",
+            "$R0:",
             f"  ld.param.u32 {other}, [rows_count];",
             f"  mad.wide.u32 %row_map, {other}, {stride}, %row_table;",
             f"  ld.param.u32 {other}, [rows_shift];",
             f"  shr.u32 {other}, {block}, {other};",
             f"  mad.wide.u32 %row_map, {other}, {_MAP_ENTRY_BYTES}, %row_map;",
             f"  ld.global.nc.v2.u32 {{{row}, {last}}}, [%row_map];",
-            "$R0:",
+            "$R1:",
             f"  setp.ge.u32 %row_p, {row}, {last};",
-            "  @%row_p bra $R1;",
+            "  @%row_p bra $R2;",
             # The middle between both, rounded up, so that each turn leaves fewer rows.
             f"  sub.u32 {middle}, {last}, {row};",
             f"  add.u32 {middle}, {middle}, 1;",
@@ -89,23 +108,24 @@ class Rows:
             f"  ld.global.nc.u32 {first}, [%row_at];",
             f"  setp.le.u32 %row_p, {first}, {block};",
             f"  @%row_p mov.u32 {row}, {middle};",
-            "  @%row_p bra $R0;",
+            "  @%row_p bra $R1;",
             f"  sub.u32 {last}, {middle}, 1;",
-            "  bra $R0;",
-            "$R1:",
+            "  bra $R1;",
+            "$R2:",
             f"  mad.wide.u32 %row_at, {row}, {stride}, %row_table;",
             f"  ld.global.nc.v4.u32 {{{first}, %row_nx, %row_ny, %row_nz}}, [%row_at];",
             f"  sub.u32 %row_x, {block}, {first};",
+            "$R3:",
             "  mov.u32 %row_y, 0;",
             "  mov.u32 %row_z, 0;",
             f"  mul.lo.u32 {other}, %row_ny, %row_nz;",  # at most 2^16 - 1 each
             f"  setp.eq.u32 %row_p, {other}, 1;",
-            "  @%row_p bra $R2;",
+            "  @%row_p bra $R4;",
             f"  div.u32 {other}, %row_x, %row_nx;",
             f"  mul.lo.u32 {first}, {other}, %row_nx;",
             f"  sub.u32 %row_x, %row_x, {first};",
             f"  div.u32 %row_z, {other}, %row_ny;",
             f"  mul.lo.u32 {first}, %row_z, %row_ny;",
             f"  sub.u32 %row_y, {other}, {first};",
-            "$R2:",
+            "$R4:",
         ]

@@ -75,7 +75,7 @@ class Built:
         if isinstance(step, LaunchStep):
             number = self.native.add_launch(step.kernel.prepared, parameters)
         elif isinstance(step, RowsStep):
-            entry, clearing, many_clearing = many.entry(step.kernel).kernels()
+            entry, clearing, many_clearing = many.kernels_for(step.kernel, parameters)
             assert entry is not None  # what_keeps_apart said nothing
             number = self.native.add_rows(parameters, entry, clearing, many_clearing)
         elif isinstance(step, LoadedStep):

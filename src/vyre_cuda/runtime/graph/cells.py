@@ -61,7 +61,7 @@ class Cells:
         end = 0  # of the outermost loop that is unrolled, as far as it is not long
         for group in groups:
             first = order[group.first]
-            if isinstance(first, RepeatStep) and first.until is None and first.times != 1:
+            if group.step is None and isinstance(first, RepeatStep) and first.until is None and first.times != 1:
                 end = max(end, first.end)
             keys: set[Key] = set()
             kept: set[Key] = set()

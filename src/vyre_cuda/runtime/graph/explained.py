@@ -66,7 +66,8 @@ def _symbols(plan: Plan) -> Iterator[str]:
 def _rows(recorded: Sequence[Step | RepeatStep], plan: Plan) -> Iterator[str]:
     numbers = _numbers(recorded)
     for row in plan.rows:
-        steps = [numbers[place] for unit in plan.places[row.first : row.end] for place in unit]
+        places = [place for unit in plan.places[row.first : row.end] for place in unit]
+        steps = [numbers[place] for place in places if row.fused is None or not isinstance(recorded[place], RepeatStep)]
         first = plan.order[row.first]
         if row.fused is not None:
             yield from _one_kernel(row.fused, steps)
@@ -91,6 +92,8 @@ def _one_kernel(one: Fused, steps: Sequence[int]) -> Iterator[str]:
     assert made is not None  # it is fused
     barriers = one.group.barriers
     how = f" of one block, with {_many(barriers, 'barrier')}" if barriers else ""
+    if one.group.times:
+        how += f"{',' if barriers else ''} that repeats {_many(one.group.times, 'time')}"
     yield f"{_steps(steps)} are one kernel{how}, {made.program.name}: {made.lines()}"
 
 

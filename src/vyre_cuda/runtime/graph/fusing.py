@@ -14,7 +14,7 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.passes import fuse
 from vyre_cuda.passes import steps as merged
 from vyre_cuda.passes.cells import of_geometry
-from vyre_cuda.passes.fuse import Apart, Group
+from vyre_cuda.passes.fuse import Apart, Group, Repeat
 from vyre_cuda.passes.steps import Kind
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.symbol import Symbol
@@ -134,9 +134,18 @@ def plan(device: Device, recorded: Sequence[Step | RepeatStep], given: Mapping[s
 def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories) -> merged.Step | Apart:
     touched = frozenset(memories.of(value)[0] for value in step.operands if isinstance(value, Temporary))
     why = why_apart(step, given)
+    if isinstance(step, RepeatStep):
+        return Apart(step.label, why, touched, Repeat(step.times, step.end, _why_around(step)))
     if why or not isinstance(step, LaunchStep):
         return Apart(step.label, why, touched)
     return launch_of(step, given, memories)
+
+
+def _why_around(step: RepeatStep) -> str:
+    """Why a loop never goes into a kernel."""
+    if step.until is not None:
+        return "the device reads an array after each pass to see whether it ends"
+    return ""
 
 
 # ---- what became one -------------------------------------------------------------------------------------------------
@@ -151,7 +160,9 @@ def _rows(
 ) -> list[Row]:
     if group.step is None:
         item = items[group.first]
-        return [Row(group.first, group.end, None, item.why if isinstance(item, Apart) else "", group.why, group.kind)]
+        if isinstance(item, Apart):
+            return [Row(group.first, group.end, None, group.why or item.why, "", group.kind)]
+        return [Row(group.first, group.end, None, "", group.why, group.kind)]
     launches = [item for item in items[group.first : group.end] if isinstance(item, merged.Step)]
     if device._kernels.looks_for("initialized") and any(span.memory for span in group.step.spans.values()):
         # A merged kernel also reads what a thread may not need.

@@ -28,15 +28,16 @@ def large_lowered(
     bounds: str,
     max_ulp: float | None,
     known: tuple[Known, ...],
+    rows: bool = False,
 ) -> Several | None:
-    """The text for large launches of a kernel that was made of the program with these options; None if these keep one
-    element a thread."""
+    """The text for large launches of a kernel that was made of the program with these options, with `rows` of its entry
+    for many launches in one; None if these keep one element a thread."""
     wide = wide_of(prepared(specialized(program, known), bounds=bounds), bounds=bounds)
     if wide is None:
         return None
     target = target_for(properties.compute_capability, properties.driver_version)
     try:
-        return several.lowered(wide, kernel, target, precision=precision, bounds=bounds, max_ulp=max_ulp)
+        return several.lowered(wide, kernel, target, precision=precision, bounds=bounds, max_ulp=max_ulp, rows=rows)
     except UnsupportedError as error:
         if error.capability != several.LARGE:
             raise

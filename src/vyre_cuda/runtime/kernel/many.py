@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda._native.call.many import Launches
-from vyre_cuda._native.call.prepared import Arguments
+from vyre_cuda._native.call.many import Launches, Rows
+from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.memory.adopted import named_stream
 from vyre_cuda.ir.core.nodes import Parameter
@@ -42,7 +42,21 @@ def launch_many(kernel: Kernel, rows: Any, stream: Any, grid: Any) -> None:
 
 def _launch(kernel: Kernel, rows: tuple[Any, ...], stream: Any, grid: Any) -> None:
     on = named_stream(kernel.device.context, stream)
-    Launches(kernel, rows, grid, on).launch(*entry(kernel).kernels())
+    launches = Launches(kernel, rows, grid, on)
+    launches.launch(*kernels_for(kernel, launches))
+
+
+def kernels_for(
+    kernel: Kernel, rows: Rows
+) -> tuple[PreparedKernel | None, PreparedKernel | None, PreparedKernel | None]:
+    """The entry for these rows, the kernel that clears, and its entry; with the form for large launches if it is
+    needed."""
+    found = entry(kernel)
+    if found.large_from != 0:
+        block = kernel.program.block
+        if rows.blocks() * block[0] * block[1] * block[2] >= found.large_from:
+            found.provide_large(kernel)
+    return found.kernels()
 
 
 def entry(kernel: Kernel) -> Entry:

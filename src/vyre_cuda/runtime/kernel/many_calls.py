@@ -11,11 +11,10 @@ from vyre_cuda.errors import Error
 from vyre_cuda.ir.call.call import argument_parameters
 from vyre_cuda.ir.core.types import u8
 from vyre_cuda.runtime.base.range_names import HOST
-from vyre_cuda.runtime.kernel.many import entry, rows_of, taken_apart
+from vyre_cuda.runtime.kernel.many import entry, kernels_for, rows_of, taken_apart
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel.kernel import Kernel
-    from vyre_cuda.runtime.kernel.rows_entry import Entry
 
 
 def many(kernel: Kernel, rows: Any, grid: Any) -> list[Any]:
@@ -28,7 +27,7 @@ def many(kernel: Kernel, rows: Any, grid: Any) -> list[Any]:
             return [_apart(kernel, number, row, grid) for number, row in enumerate(listed)]
         for row in listed if kernel.device._watch.traces else ():
             kernel._note(*taken_apart(kernel.program, row))
-        return _together(kernel, found, listed, grid)
+        return _together(kernel, listed, grid)
 
 
 def _apart(kernel: Kernel, number: int, row: Any, grid: Any) -> Any:
@@ -42,7 +41,7 @@ def _apart(kernel: Kernel, number: int, row: Any, grid: Any) -> Any:
         raise
 
 
-def _together(kernel: Kernel, found: Entry, rows: tuple[Any, ...], grid: Any) -> list[Any]:
+def _together(kernel: Kernel, rows: tuple[Any, ...], grid: Any) -> list[Any]:
     device = kernel.device
     calls = Calls(kernel, rows, grid, tuple(p.type.itemsize for p in kernel.program.parameters if p.is_buffer))
     memory = device.empty(max(calls.nbytes, 1), u8)
@@ -52,7 +51,7 @@ def _together(kernel: Kernel, found: Entry, rows: tuple[Any, ...], grid: Any) ->
         memory[: calls.read_end].copy_from(staging[: calls.read_end])
     calls.put(memory)
     try:
-        calls.launch(*found.kernels())
+        calls.launch(*kernels_for(kernel, calls))
         if calls.nbytes > calls.written_at:
             memory[calls.written_at : calls.nbytes].numpy(out=staging[: calls.nbytes - calls.written_at])
         else:

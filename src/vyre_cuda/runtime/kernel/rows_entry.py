@@ -15,6 +15,7 @@ from vyre_cuda.descriptors.signature import PARAMETER_KINDS, ROLES
 from vyre_cuda.errors import CompileError, DriverError, UnsupportedError
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.functions import global_id
+from vyre_cuda.ir.core import limits
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import u32
 from vyre_cuda.later import later
@@ -24,9 +25,10 @@ from vyre_cuda.runtime.kernel.kernel import kernel_label
 from vyre_cuda.runtime.kernel.kernels import Kernels, Key, disk_key
 
 if TYPE_CHECKING:
-    from vyre_cuda.runtime.kernel import lowering, many
+    from vyre_cuda.runtime.kernel import large_entry, lowering, many
     from vyre_cuda.runtime.kernel.kernel import Kernel
 else:
+    large_entry = later("vyre_cuda.runtime.kernel.large_entry")
     lowering = later("vyre_cuda.runtime.kernel.lowering")
     many = later("vyre_cuda.runtime.kernel.many")
 
@@ -57,6 +59,8 @@ class Entry:
         self.prepared: PreparedKernel | None = None
         self._checks: Checks | None = None
         self._clearing: Kernel | None = None
+        # How many threads the first launch has that needs to know of the form for large launches; 0: it is known.
+        self.large_from = 0
         if what_keeps_apart(kernel) is not None:
             return
         try:
@@ -68,6 +72,21 @@ class Entry:
         outs = (p.name for p in kernel.program.parameters if p.kind == "out" and p.zeroed)
         if any(name not in kernel.lowered.covered for name in outs):
             self._clearing = kernel.device.compile(_clearing_program())
+        if self._clearing is not None or kernel.large_from != 0 or kernel.several is not None:
+            self.large_from = limits.LARGE_LAUNCH
+
+    def provide_large(self, kernel: Kernel) -> None:
+        """The form for large launches, of the kernel that clears too, if they have one."""
+        kernel.device._kernels.large_flights.run(id(self), lambda: self._provide(kernel))
+
+    def _provide(self, kernel: Kernel) -> None:
+        if self.large_from == 0:
+            return  # another thread has just done it
+        if self.prepared is not None and (kernel.large_from != 0 or kernel.several is not None):
+            large_entry.add_large(kernel, self.prepared, rows=True)
+        if self._clearing is not None and (of_clearing := many.entry(self._clearing)).large_from != 0:
+            of_clearing.provide_large(self._clearing)
+        self.large_from = 0
 
     def kernels(self) -> tuple[PreparedKernel | None, PreparedKernel | None, PreparedKernel | None]:
         """The prepared entry, the kernel that clears, and its entry."""
@@ -144,9 +163,7 @@ def _loaded(kernel: Kernel, image: bytes, tag: int) -> PreparedKernel:
     reports = bool(kernel.lowered.sites)
     parameters = [
         (PARAMETER_KINDS["buffer"], 0, rows.TABLE_AT, 8),
-        (PARAMETER_KINDS["scalar"], 0, rows.COUNT_AT, 4),
-        (PARAMETER_KINDS["scalar"], 1, rows.EACH_AT, 4),
-        (PARAMETER_KINDS["scalar"], 2, rows.SHIFT_AT, 4),
+        *((PARAMETER_KINDS["scalar"], n, rows.TABLE_AT + 8 + 4 * n, 4) for n in range(len(rows.WORDS))),
     ]
     if reports:
         parameters.append((PARAMETER_KINDS["report"], 0, rows.REPORT_AT, 8))
@@ -158,7 +175,7 @@ def _loaded(kernel: Kernel, image: bytes, tag: int) -> PreparedKernel:
         rows.BYTES_WITH_REPORT if reports else rows.BYTES,
         parameters,
         [(ROLES["in"], 0, rows.ALIGN, 0)],
-        3,
+        len(rows.WORDS),
         tag,
         False,
         label=f"many launches of {kernel_label(kernel.program)}",

@@ -1,0 +1,54 @@
+"""Whether two steps become one: asked once for all pairs that are alike.
+
+The answer depends on the programs, the launches, and which arrays and scalars of both are the same or meet; where the
+memory is does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from vyre_cuda.passes.merge import merge
+from vyre_cuda.passes.steps import Refused, Span, Step
+
+
+class Pairs:
+    def __init__(self, merged: Callable[[Sequence[Step]], Step] = merge) -> None:
+        self._merged = merged
+        self._found: dict[Hashable, Refused | None] = {}
+        self._programs: list[Step] = []  # those of the keys must not be freed
+
+    def refused(self, one: Step, other: Step) -> Refused | None:
+        """Why they stay apart; None: they become one."""
+        key = _key(one, other)
+        if key not in self._found:
+            self._programs += (one, other)
+            try:
+                self._merged([one, other])
+                self._found[key] = None
+            except Refused as why:
+                self._found[key] = why
+        return self._found[key]
+
+
+def _key(one: Step, other: Step) -> Hashable:
+    arrays: dict[Span, int] = {}
+    ends: list[tuple[int, int, int]] = []  # memory, first byte, the byte behind the last
+    scalars: dict[Hashable, int] = {}
+    numbers: list[Hashable] = []
+    for step in (one, other):
+        for p in step.program.parameters:
+            if not p.is_buffer:
+                numbers.append(scalars.setdefault(step.scalars[p.name], len(scalars)))
+                continue
+            span = step.spans[p.name]
+            numbers.append(arrays.setdefault(span, len(arrays)))
+            ends.append((span.memory, span.first, span.first + span.count * p.type.itemsize))
+    meeting = [
+        (a[1] < b[2] and b[1] < a[2], a[2] - a[1] == b[2] - b[1] and a[1] == b[1]) if a[0] == b[0] else None
+        for k, a in enumerate(ends)
+        for b in ends[:k]
+    ]
+    shapes = tuple(span.shape for span in arrays)
+    launches = tuple((id(step.program), step.geometry, step.options) for step in (one, other))
+    return launches, tuple(numbers), shapes, tuple(meeting)

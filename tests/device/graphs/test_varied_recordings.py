@@ -1,0 +1,49 @@
+"""Random recordings in which each kind of merge and each refusal comes up: the same bytes with fusing and without."""
+
+from __future__ import annotations
+
+import pytest
+
+import vyre_cuda as vc
+
+from .varied_recordings import Kernels, compare
+
+SLICE = 500
+LONG = [pytest.param(slice_, marks=[pytest.mark.long, pytest.mark.timeout(1200)]) for slice_ in range(1, 41)]
+# What 500 recordings have at least: 20,000 have 500 of each.
+LEAST = {
+    "own elements": 60,
+    "blocks": 60,
+    "loops of own elements": 13,
+    "loops of blocks": 13,
+    "tables": 13,
+    "temporaries without memory": 13,
+    "refused: options": 13,
+    "refused: launch": 13,
+    "refused: statement": 13,
+    "refused: return": 13,
+    "refused: overlap": 13,
+    "refused: view": 13,
+    "refused: element": 13,
+    "refused: unknown": 13,
+    "refused: clear": 13,
+    "refused: precision": 13,
+    "refused: size": 13,
+    "refused: no row of a table": 13,
+    "refused: never merged": 13,
+}
+
+
+@pytest.fixture(scope="module")
+def kernels(shared_device: vc.Device) -> Kernels:
+    return Kernels(shared_device)
+
+
+@pytest.mark.parametrize("slice_", [pytest.param(0, marks=pytest.mark.slow), *LONG])
+def test_recordings_of_all_kinds_leave_the_same_bytes(shared_device: vc.Device, kernels: Kernels, slice_: int) -> None:
+    counts = compare(shared_device, kernels, range(SLICE * slice_, SLICE * (slice_ + 1)))
+    print(dict(sorted(counts.items())))
+
+    assert counts["recordings"] == SLICE
+    few = {what: counts[what] for what, least in LEAST.items() if counts[what] < least}
+    assert not few
