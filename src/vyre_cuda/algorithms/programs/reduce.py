@@ -1,0 +1,146 @@
+"""The program of a reduction: one block for each tile of a row."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from vyre_cuda.algorithms.combining import Combining, Values
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.functions import block_id, thread_id
+from vyre_cuda.ir.builder.handles import Buffer, Variable
+from vyre_cuda.ir.builder.values import Value
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import Type, bool_
+
+THREADS = 256
+WARPS = THREADS // 32
+# Rows of a tile, each with neighboring elements for every thread, and how many of them are loaded before one is added.
+ROWS = 16
+GROUP = 4
+
+
+def tile_of(how: Combining) -> int:
+    """The number of elements that a block combines; part of the stated order."""
+    return THREADS * ROWS * how.width
+
+
+@lru_cache(maxsize=512)
+def program(how: Combining, index: Type, *, first: bool, last: bool, whole: bool) -> Program:
+    """Each tile of each row combined to one value.
+
+    Parameters of the program: the elements (`first`), or what an earlier launch left of them, one buffer for each
+    component; the result (`last`), or a buffer for each component; the elements of a row, the tiles of a row and, for a
+    mean, the number that sums are divided by. `whole` says that there is one row.
+    """
+    b = Builder(f"{how.name}_{how.source.name}_{'tiles' if first else 'sums'}", block=THREADS, index=index)
+    sources = [b.input("x", how.source)] if first else [b.input(f"x{k}", kind) for k, kind in enumerate(how.kinds)]
+    results = _results(b, how, last)
+    n, tiles = b.scalar("n", index), b.scalar("tiles", index)
+    count = b.scalar("count", how.kind) if last and how.name == "mean" else None
+    row = b.let("row", index(0) if whole else block_id.x // tiles)
+    start = b.let("start", (block_id.x - row * tiles) * tile_of(how))
+    base = index(0) if whole else b.let("base", row * n)
+    totals = _of_thread(b, how, sources, base, start, n, first)
+    _of_block(b, how, totals, results, count)
+    b.work(n)
+    return b.build()
+
+
+def _results(b: Builder, how: Combining, last: bool) -> list[Buffer]:
+    if not last:
+        return [b.output(f"total{k}", kind, zeroed=False) for k, kind in enumerate(how.kinds)]
+    # A bool cannot be left as it is where nothing is written, but an inout may.
+    return [b.inout("out", bool_) if how.result is bool_ else b.output("out", how.result, zeroed=False)]
+
+
+def _of_thread(
+    b: Builder, how: Combining, sources: list[Buffer], base: Value, start: Value, n: Value, first: bool
+) -> Values:
+    """What this thread's elements give."""
+    width = how.width
+    totals = [[b.var("total", value) for value in how.neutral()] for _ in range(width)]
+    own = b.let("own", start + thread_id.x * width)
+
+    def add(rows: list[list[Values]]) -> None:
+        for k, total in enumerate(totals):
+            combined = halves(how, [row[k] for row in rows])
+            _set(total, how.combine(tuple(each.read() for each in total), combined))
+
+    with b.if_(start + tile_of(how) <= n), b.for_(0, ROWS * THREADS * width, GROUP * THREADS * width) as offset:
+        at = b.let("at", own + offset)
+        places = [at + k * THREADS * width for k in range(GROUP)]
+        loaded = [_vectors(sources, base + place, width) for place in places]
+        add([_loaded(how, each, place, first) for each, place in zip(loaded, places, strict=True)])
+    with b.else_(), b.for_(0, ROWS * THREADS * width, GROUP * THREADS * width) as offset:
+        with b.if_(start + offset >= n):
+            b.break_()
+        at = b.let("at", own + offset)
+        add([_guarded(b, how, sources, base, at + k * THREADS * width, n, first) for k in range(GROUP)])
+    return halves(how, [tuple(each.read() for each in total) for total in totals])
+
+
+def _vectors(sources: list[Buffer], place: Any, width: int) -> list[list[Value]]:
+    return [neighbors(source, place, width) for source in sources]
+
+
+def neighbors(source: Buffer, place: Any, count: int) -> list[Value]:
+    """Neighboring elements, read by as few accesses as they take."""
+    most = min(count, 16 // source.type.itemsize)
+    return [element for k in range(0, count, most) for element in source.vector(place + k, most)]
+
+
+def _loaded(how: Combining, columns: list[list[Value]], place: Any, first: bool) -> list[Values]:
+    """Elements as they are combined."""
+    if not first:
+        return list(zip(*columns, strict=True))
+    return [how.loaded(element, place + k) for k, element in enumerate(columns[0])]
+
+
+def _guarded(
+    b: Builder, how: Combining, sources: list[Buffer], base: Value, place: Any, n: Value, first: bool
+) -> list[Values]:
+    """Elements as they are combined, the neutral one beyond the row."""
+    width = how.width
+    found = [[b.var("element", value) for value in how.neutral()] for _ in range(width)]
+    with b.if_(place + width <= n):
+        for total, values in zip(
+            found, _loaded(how, _vectors(sources, base + place, width), place, first), strict=True
+        ):
+            _set(total, values)
+    with b.else_():
+        for k, total in enumerate(found):
+            with b.if_(place + k < n):
+                single = [[source[base + place + k]] for source in sources]
+                _set(total, _loaded(how, single, place + k, first)[0])
+    return [tuple(each.read() for each in total) for total in found]
+
+
+def _set(variables: list[Variable], values: Values) -> None:
+    for variable, value in zip(variables, values, strict=True):
+        variable.set(value)
+
+
+def halves(how: Combining, values: list[Values]) -> Values:
+    """Values combined half with half, until one is left."""
+    while len(values) > 1:
+        half = len(values) // 2
+        values = [how.combine(values[k], values[k + half]) for k in range(half)]
+    return values[0]
+
+
+def _of_block(b: Builder, how: Combining, totals: Values, results: list[Buffer], count: Value | None) -> None:
+    """What the block's threads have, combined and written by the first of them."""
+    shared = [b.shared(f"warps{k}", kind, WARPS) for k, kind in enumerate(how.kinds)]
+    combined = how.of_warp(b, tuple(b.let("total", value) for value in totals))
+    with b.if_(thread_id.x % 32 == 0):
+        for buffer, value in zip(shared, combined, strict=True):
+            buffer[thread_id.x // 32] = value
+    b.barrier()
+    with b.if_(thread_id.x == 0):
+        left = halves(how, [tuple(buffer[k] for buffer in shared) for k in range(WARPS)])
+        if count is not None or len(results) < len(how.kinds) or results[0].name == "out":
+            results[0][block_id.x] = how.finished(left, count)
+        else:
+            for buffer, value in zip(results, left, strict=True):
+                buffer[block_id.x] = value
