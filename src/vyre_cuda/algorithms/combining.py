@@ -141,13 +141,13 @@ class Combining:
 
 
 @lru_cache(maxsize=256)
-def combining(name: str, source: Type, dtype: Any = None) -> Combining:
+def combining(name: str, source: Type, dtype: Any = None, *, place: Type = u32) -> Combining:
     """How a function combines elements of a type: with NumPy's types of results, or with `dtype` for sums and
-    products."""
+    products. `place` is the type of places."""
     if name in ("any", "all"):
         return Combining(name, source, (u32,), bool_)
     if name in _ARGUMENTS:
-        return Combining(name, source, (u8 if source is bool_ else source, u64), i64)
+        return Combining(name, source, (u8 if source is bool_ else source, place), i64)
     if name in ("min", "max"):
         kind = sum_type(source) if source.is_float else source
         return Combining(name, source, (u8 if source is bool_ else kind,), source)

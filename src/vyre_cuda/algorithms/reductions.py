@@ -35,7 +35,7 @@ def reduction(name: str, x: Any, axis: Axis, dtype: Any, out: Any, keepdims: boo
     n = math.prod(x.shape[k] for k in axes)
     if n == 0 and name not in _OF_EMPTY and math.prod(shape):
         raise ValueError(_no_identity(name))
-    how = combining(name, x.type if isinstance(x, DeviceArray) else type_of(x), dtype)
+    how = combining(name, x.type if isinstance(x, DeviceArray) else type_of(x), dtype, place=index_type(n))
     if isinstance(x, np.ndarray):
         return _on_host(how, x, axes, shape, n, out)
     work = Work(x)

@@ -69,11 +69,7 @@ def launches(work: Work, how: Combining, x: DeviceArray, result: DeviceArray, n:
         return
     words = work.scratch(scan.published_words(how, rows, m), u64)
     words.fill(0)
-    starts, start = [], 0
-    for level in range(levels):
-        starts.append(start)
-        start += rows * tiles(m, scan.FAN**level)
-    work.launch(program, x, result, words, n, m, *starts, blocks=rows * m)
+    work.launch(program, x, result, words, n, m, *scan.level_starts(m, rows, levels), blocks=rows * m)
 
 
 def _on_host(how: Combining, x: Array, axis: int, out: Any, exclusive: bool) -> Array:

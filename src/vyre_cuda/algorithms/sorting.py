@@ -148,7 +148,8 @@ def _sort_large(work: Work, how: radix.Sorted, index: Type, part: list[Any], n: 
     spare = [work.scratch(n, how.keys) for _ in range(min(how.digits - 1, 2))]
     moved = how.moved
     spare_values = [] if moved is None else [work.scratch(n, moved) for _ in spare]
-    words = work.scratch(blocks * radix.DIGITS + 1, u64)
+    word = radix.word_type(n)
+    words = work.scratch(radix.published_words(blocks), word)
     for digit in range(how.digits):
         is_last = digit + 1 == how.digits
         target = sorted_keys if is_last else spare[digit % 2]
@@ -159,7 +160,7 @@ def _sort_large(work: Work, how: radix.Sorted, index: Type, part: list[Any], n: 
         if moved is not None:
             given.append(sorted_values if is_last else spare_values[digit % 2])
         words.fill(0)
-        program = radix.one_pass(how, index, implicit=moved is not None and values is None, final=is_last)
+        program = radix.one_pass(how, index, word, implicit=moved is not None and values is None, final=is_last)
         own = begins._flat(digit * radix.DIGITS, (digit + 1) * radix.DIGITS)
         work.launch(program, *given, own, words, n, 8 * digit, blocks=blocks)
         keys, values = target, given[-1] if moved is not None else None

@@ -15,6 +15,13 @@ def key_type(type_: Type) -> Type:
     return u8 if type_ is bool_ else by_name(f"u{type_.bits}")
 
 
+def greatest(type_: Type) -> Any:
+    """A constant with the greatest key."""
+    if type_ is bool_:
+        return bool_(True)
+    return type_(float("nan") if type_.is_float else type_.maximum)
+
+
 def key_of(element: Any) -> Any:
     """The key of an element in a program: -0 has that of +0, and every NaN the greatest."""
     type_ = element.type

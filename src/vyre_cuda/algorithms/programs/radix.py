@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from vyre_cuda.algorithms.programs.keys import key_of, key_type
+from vyre_cuda.algorithms.programs.keys import greatest, key_of, key_type
 from vyre_cuda.algorithms.programs.move import output
 from vyre_cuda.algorithms.programs.scan import ticket_of
 from vyre_cuda.ir.builder.builder import Builder
@@ -18,7 +18,7 @@ from vyre_cuda.ir.builder.functions import bitwise_count, block_id, count_traili
 from vyre_cuda.ir.builder.handles import Buffer
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.types import Type, u32, u64
+from vyre_cuda.ir.core.types import Type, bool_, u32, u64
 from vyre_cuda.records import dataclass
 
 THREADS = 256
@@ -26,8 +26,8 @@ WARPS = THREADS // 32
 DIGITS = 256
 # Keys of a thread: of a tile of a large array, and where one block sorts all.
 ITEMS = 16
-_OWN = 1 << 62
-_ALL = 1 << 63
+# Tiles that a block looks back at once.
+LOOK = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,19 @@ def histogram(keys: Type, index: Type) -> Program:
     x, counts = b.input("x", keys), b.inout("counts", u64)
     n = b.scalar("n", index)
     bins = b.shared("bins", u32, DIGITS * digits)
-    start = b.let("start", block_id.x * (THREADS * ITEMS) + thread_id.x)
-    with b.for_(0, THREADS * ITEMS, THREADS) as offset:
-        i = b.let("i", start + offset)
-        with b.if_(i < n):
-            key = b.let("key", key_of(x[i]))
-            for digit in range(digits):
-                b.atomic_add(bins, u32(key >> (8 * digit)) % DIGITS + digit * DIGITS, 1, scope="block")
+    start = b.let("start", block_id.x * (THREADS * ITEMS))
+    own = b.let("own", start + thread_id.x)
+
+    def count(element: Value) -> None:
+        key = b.let("key", key_of(element))
+        for digit in range(digits):
+            b.atomic_add(bins, u32(key >> (8 * digit)) % DIGITS + digit * DIGITS, 1, scope="block")
+
+    with b.if_(start + THREADS * ITEMS <= n):
+        for element in [b.let("element", x[own + k * THREADS]) for k in range(ITEMS)]:
+            count(element)
+    with b.else_(), b.for_(own, n, THREADS) as i:
+        count(x[i])
     b.barrier()
     for digit in range(digits):
         place = b.let("place", thread_id.x + digit * DIGITS)
@@ -101,12 +107,12 @@ def exclusive_of_block(b: Builder, value: Value, type_: Type) -> Value:
 
 
 @lru_cache(maxsize=128)
-def one_pass(how: Sorted, index: Type, *, implicit: bool, final: bool) -> Program:
+def one_pass(how: Sorted, index: Type, word: Type, *, implicit: bool, final: bool) -> Program:
     """Keys, and values where there are some, in the order of one digit.
 
     Parameters of the program: keys, values (but where they are the keys' places: `implicit`), the same after this pass
-    (`final`: as the type of the result), where each value of the digit begins, the published words, all zero, the
-    number of keys and the shift of the digit.
+    (`final`: as the type of the result), where each value of the digit begins, the published words of type `word`, all
+    zero, the number of keys and the shift of the digit.
     """
     b = Builder(f"sort_pass_{how.keys.name}", block=THREADS, index=index)
     moved = how.moved
@@ -116,45 +122,43 @@ def one_pass(how: Sorted, index: Type, *, implicit: bool, final: bool) -> Progra
     values_out = None
     if moved is not None:
         values_out = output(b, "values_out", (how.result or moved) if final else moved)
-    begins, words = b.input("begins", u64), b.inout("words", u64)
+    begins, words = b.input("begins", u64), b.inout("words", word)
     n, shift = b.scalar("n", index), b.scalar("shift", u32)
     tile = ticket_of(b, words, index)
     base = b.let("base", tile * (THREADS * ITEMS))
     ranked = _Ranked(b, how.keys, ITEMS)
     first = b.let("first", base + thread_id.x // 32 * (32 * ITEMS) + lane_id)
-    ranked.load(lambda k: x[first + 32 * k], lambda k: first + 32 * k < n)
+    is_full = b.let("is_full", base + THREADS * ITEMS <= n)
+    ranked.load(lambda k: x[first + 32 * k], lambda k: first + 32 * k < n, is_full)
     ranked.rank(shift)
-    total = ranked.prefix_of_warps()
+    total = ranked.count()
+    earlier = _Earlier(b, words, tile)
+    earlier.publish(total)
     local = exclusive_of_block(b, total, u32)
-    before = _before(b, words, tile, total)
-    ranked.begins[thread_id.x] = local
-    targets = b.shared("targets", index, DIGITS)
-    targets[thread_id.x] = index(begins[thread_id.x]) + index(before) - index(local)
+    ranked.begin(local)
     b.barrier()
     places = ranked.places()
     sorted_keys = b.shared("sorted_keys", how.keys, THREADS * ITEMS)
     for k, place in enumerate(places):
         sorted_keys[place] = ranked.keys[k]
+    targets = b.shared("targets", index, DIGITS)
+    targets[thread_id.x] = index(begins[thread_id.x]) + index(earlier.combined(total)) - index(local)
     b.barrier()
-    count = b.let("count", where(n - base < THREADS * ITEMS, n - base, index(THREADS * ITEMS)))
     found = []
     for k in range(ITEMS):
-        i = b.let("i", thread_id.x + k * THREADS)
-        key = b.let("key", sorted_keys[i])
-        found.append(b.let("target", targets[_digit(key, shift)] + i))
-        with b.if_(i < count):
+        place = thread_id.x + k * THREADS
+        key = sorted_keys[place]
+        found.append(b.let("target", targets[_digit(key, shift)] + place))
+        with b.if_(place < n - base):
             out[found[k]] = key
     if values_out is not None and moved is not None:
-        given = [_value(values, first + 32 * k, n, b) for k in range(ITEMS)]
+        given = _values(b, values, [first + 32 * k for k in range(ITEMS)], is_full, n)
         sorted_values = b.shared("sorted_values", moved, THREADS * ITEMS)
         for place, value in zip(places, given, strict=True):
             sorted_values[place] = value
         b.barrier()
-        for k, target in enumerate(found):
-            i = thread_id.x + k * THREADS
-            with b.if_(i < count):
-                value = sorted_values[i]
-                values_out[target] = value if value.type is values_out.type else values_out.type(value)
+        in_order = [sorted_values[thread_id.x + k * THREADS] for k in range(ITEMS)]
+        _store(b, values_out, found, in_order, is_full, n - base)
     b.work(n)
     return b.build()
 
@@ -176,7 +180,7 @@ def one_block(how: Sorted, items: int, index: Type) -> Program:
     ranked = _Ranked(b, how.keys, items)
     first = b.let("first", thread_id.x // 32 * (32 * items) + lane_id)
     places = [first + 32 * k for k in range(items)]
-    ranked.load(lambda k: x[base + places[k]], lambda k: places[k] < n)
+    ranked.load(lambda k: x[base + places[k]], lambda k: places[k] < n, n == THREADS * items)
     sorted_keys = b.shared("sorted_keys", how.keys, THREADS * items)
     carried: list[Any] = []
     if moved is not None:
@@ -186,12 +190,12 @@ def one_block(how: Sorted, items: int, index: Type) -> Program:
                 carried.append(b.var("value", u32(place)))
             else:
                 carried.append(b.var("value", moved(0)))
-                with b.if_(ranked.valid[k]):
+                with b.if_(places[k] < n):
                     carried[k].set(values[base + place])
     with b.for_(u32(0), u32(8 * how.digits), step=u32(8)) as shift:
         ranked.clear()
         ranked.rank(shift)
-        ranked.begins[thread_id.x] = exclusive_of_block(b, ranked.prefix_of_warps(), u32)
+        ranked.begin(exclusive_of_block(b, ranked.count(), u32))
         b.barrier()
         for k, place in enumerate(ranked.places()):
             sorted_keys[place] = ranked.keys[k]
@@ -203,7 +207,7 @@ def one_block(how: Sorted, items: int, index: Type) -> Program:
             if moved is not None:
                 carried[k].set(sorted_values[place])
     for k, place in enumerate(places):
-        with b.if_(ranked.valid[k]):
+        with b.if_(places[k] < n):
             out[base + place] = ranked.keys[k]
             if values_out is not None:
                 value = carried[k].read()
@@ -212,14 +216,31 @@ def one_block(how: Sorted, items: int, index: Type) -> Program:
     return b.build()
 
 
-def _value(values: Buffer | None, place: Value, n: Value, b: Builder) -> Value:
-    """The value of a key of the thread."""
+def _store(b: Builder, out: Buffer, targets: list[Value], values: list[Value], is_full: Value, count: Value) -> None:
+    """A tile's elements, in their order, to their targets."""
+    values = [value if value.type is out.type else out.type(value) for value in values]
+    with b.if_(is_full):
+        for target, value in zip(targets, values, strict=True):
+            out[target] = value
+    with b.else_():
+        for k, (target, value) in enumerate(zip(targets, values, strict=True)):
+            with b.if_(thread_id.x + k * THREADS < count):
+                out[target] = value
+
+
+def _values(b: Builder, values: Buffer | None, places: list[Value], is_full: Value, n: Value) -> list[Value]:
+    """The values of the thread's keys."""
     if values is None:
-        return u32(place)
-    found = b.var("given", values.type(0))
-    with b.if_(place < n):
-        found.set(values[place])
-    return found.read()
+        return [u32(place) for place in places]
+    found = [b.var("given", values.type(0)) for _ in places]
+    with b.if_(is_full):
+        for variable, value in zip(found, [values[place] for place in places], strict=True):
+            variable.set(value)
+    with b.else_():
+        for variable, place in zip(found, places, strict=True):
+            with b.if_(place < n):
+                variable.set(values[place])
+    return [variable.read() for variable in found]
 
 
 def _digit(key: Value, shift: Any) -> Value:
@@ -228,22 +249,51 @@ def _digit(key: Value, shift: Any) -> Value:
     return u32(wide(ordered) >> wide(shift)) % DIGITS
 
 
-def _before(b: Builder, words: Buffer, tile: Value, total: Value) -> Value:
+def word_type(keys: int) -> Type:
+    """The type of published words: a count, and above it two bits for what it is the count of."""
+    return u32 if keys < 1 << 30 else u64
+
+
+def published_words(tiles: int) -> int:
+    return 1 + (tiles + LOOK - 1) * DIGITS
+
+
+class _Earlier:
     """How many keys of the thread's digit the tiles before this one have."""
-    own = b.let("own", u64(tile) * DIGITS + u64(thread_id.x) + 1)
-    b.atomic_store(words, own, u64(total) | where(tile == 0, u64(_ALL), u64(_OWN)))
-    before = b.var("sum", u64(0))
-    place = b.var("place", own)
-    searching = b.var("searching", tile != 0)
-    with b.while_(lambda: searching.read()):
-        word = b.atomic_load(words, place - DIGITS)
-        with b.if_(word >= _OWN):
-            before += word & (_OWN - 1)
-            place -= DIGITS
-            searching.set(word < _ALL)
-    with b.if_(tile != 0):
-        b.atomic_store(words, own, (before + u64(total)) | u64(_ALL))
-    return before.read()
+
+    def __init__(self, b: Builder, words: Buffer, tile: Value) -> None:
+        self.b = b
+        self.words = words
+        self.tile = tile
+        word = words.type
+        # Marks of a count of one tile, and of one of all up to it.
+        self.own, self.all = 1 << (word.bits - 2), 1 << (word.bits - 1)
+        self.place = b.let("own", (u64(tile) + (LOOK - 1)) * DIGITS + u64(thread_id.x) + 1)
+
+    def publish(self, total: Value) -> None:
+        word = self.words.type
+        mark = where(self.tile == 0, word(self.all), word(self.own))
+        self.b.atomic_store(self.words, self.place, word(total) | mark)
+
+    def combined(self, total: Value) -> Value:
+        """The sum of earlier tiles, back to one that knows its own; this tile's is published then."""
+        b, word = self.b, self.words.type
+        before = b.var("before", word(0))
+        place = b.var("place", self.place)
+        searching = b.var("searching", self.tile != 0)
+        with b.while_(lambda: searching.read()):
+            start = place.read()
+            found = [b.atomic_load(self.words, start - (k + 1) * DIGITS) for k in range(LOOK)]
+            there = b.var("there", bool_(True))
+            for each in found:
+                there.set(there & (each >= self.own))
+                with b.if_(searching & there):
+                    before += each & (self.own - 1)
+                    place -= DIGITS
+                    searching.set(each < self.all)
+        with b.if_(self.tile != 0):
+            b.atomic_store(self.words, self.place, (before + word(total)) | self.all)
+        return before.read()
 
 
 class _Ranked:
@@ -252,22 +302,23 @@ class _Ranked:
     def __init__(self, b: Builder, keys: Type, items: int) -> None:
         self.b = b
         self.items = items
-        self.keys: list[Any] = [b.var("key", keys(0)) for _ in range(items)]
-        self.valid: list[Any] = []
+        self.keys: list[Any] = [b.var("key", greatest(keys)) for _ in range(items)]
+        self.before: list[Any] = []
         self.counts = b.shared("counts", u32, WARPS * DIGITS)
-        self.begins = b.shared("digit_begins", u32, DIGITS)
         self.warp = b.let("warp", thread_id.x // 32 * DIGITS)
         self.digits: list[Value] = []
         self.ranks: list[Value] = []
 
-    def load(self, key: Any, valid: Any) -> None:
-        """Read the thread's keys."""
+    def load(self, key: Any, valid: Any, is_full: Value) -> None:
+        """Read the thread's keys; those that are not there stay behind all others, as the greatest key."""
         b = self.b
-        for k in range(self.items):
-            is_valid = b.let("is_valid", valid(k))
-            self.valid.append(is_valid)
-            with b.if_(is_valid):
-                self.keys[k].set(key(k))
+        with b.if_(is_full):
+            for k, found in enumerate([key(k) for k in range(self.items)]):
+                self.keys[k].set(found)
+        with b.else_():
+            for k in range(self.items):
+                with b.if_(valid(k)):
+                    self.keys[k].set(key(k))
 
     def clear(self) -> None:
         """Set the counts to zero for another digit."""
@@ -281,33 +332,40 @@ class _Ranked:
         """Count the digits of each warp; a key's rank is the number of equal digits before it in the warp."""
         b = self.b
         self.digits, self.ranks = [], []
-        for key, valid in zip(self.keys, self.valid, strict=True):
-            # What is not there counts as the last digit, behind all that is.
-            digit = b.let("digit", where(valid, _digit(key.read(), shift), u32(DIGITS - 1)))
+        asked = []
+        for key in self.keys:
+            digit = b.let("digit", _digit(key.read(), shift))
             peers = b.match(digit)
             leader = b.let("leader", count_trailing_zeros(peers))
             old = b.var("old", u32(0))
+            # The next match waits for all lanes, so atomics of one item come before those of the next.
             with b.if_(lane_id == leader):
                 old.set(b.atomic_add(self.counts, self.warp + digit, bitwise_count(peers), scope="block"))
-            below = peers & ((u32(1) << lane_id) - 1)
             self.digits.append(digit)
-            self.ranks.append(b.let("rank", b.shuffle(old, leader) + bitwise_count(below)))
+            asked.append((old, leader, bitwise_count(peers & ((u32(1) << lane_id) - 1))))
+        for old, leader, below in asked:
+            self.ranks.append(b.let("rank", b.shuffle(old, leader) + below))
 
-    def prefix_of_warps(self) -> Value:
-        """Make of each warp's counts what is before the warp; the sum, for the digit of the thread's number."""
+    def count(self) -> Value:
+        """How many keys of the block have the digit of the thread's number."""
         b = self.b
         b.barrier()
-        total = b.var("total", u32(0))
+        total: Any = u32(0)
+        self.before = []
         for warp in range(WARPS):
-            count = self.counts[thread_id.x + warp * DIGITS]
-            self.counts[thread_id.x + warp * DIGITS] = total
-            total += count
-        return total.read()
+            self.before.append(total)
+            total = b.let("total", total + self.counts[thread_id.x + warp * DIGITS])
+        return total  # type: ignore[no-any-return]
+
+    def begin(self, local: Value) -> None:
+        """Make of each warp's counts where its keys of a digit go; `local` is where the digit begins in the tile."""
+        for warp, before in enumerate(self.before):
+            self.counts[thread_id.x + warp * DIGITS] = local + before
 
     def places(self) -> list[Value]:
-        """Where each key goes within the tile, once `begins` has where each digit does."""
+        """Where each key goes within the tile."""
         b = self.b
         return [
-            b.let("place", self.begins[digit] + self.counts[self.warp + digit] + rank)
+            b.let("place", self.counts[self.warp + digit] + rank)
             for digit, rank in zip(self.digits, self.ranks, strict=True)
         ]

@@ -20,9 +20,9 @@ from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, u32, u64
 
-THREADS = 256
+THREADS = 128
 WARPS = THREADS // 32
-ROWS = 4
+ROWS = 8
 # Tiles of a group, groups of a group of groups and so on: lanes of a warp.
 FAN = 32
 
@@ -51,6 +51,14 @@ def published_words(how: Combining, rows: int, tiles: int) -> int:
     return 2 + words * rows * sum(-(-tiles // FAN**level) for level in range(levels_of(tiles)))
 
 
+def level_starts(tiles: int, rows: int, levels: int) -> list[int]:
+    """How many published values of all rows are before those of each level."""
+    starts = [0]
+    for level in range(levels - 1):
+        starts.append(starts[-1] + rows * -(-tiles // FAN**level))
+    return starts
+
+
 @lru_cache(maxsize=256)
 def program(how: Combining, index: Type, *, levels: int, whole: bool, exclusive: bool) -> Program:
     """The scan of each row.
@@ -72,22 +80,27 @@ def program(how: Combining, index: Type, *, levels: int, whole: bool, exclusive:
     is_full = b.let("is_full", tile * tile_of(how) + tile_of(how) <= n)
     steps = [own + k * THREADS * width_of(how) for k in range(ROWS)]
 
+    warp = b.let("warp", thread_id.x // 32)
+    earlier = None
+    if words is not None:
+        earlier = Earlier(b, how, words, starts, row, tile, tiles)
+        with b.if_(warp == 0):
+            earlier.ask()
     within = _elements(b, how, x, base, steps, is_full, n)
     for elements in within:
         for k in range(1, len(elements)):
             elements[k].set(_one(how, elements[k - 1], elements[k]))
     lanes = [_warp_scan(b, how, elements[-1].read()) for elements in within]
     segments = b.shared("segments", how.kind, ROWS * WARPS)
-    warp = b.let("warp", thread_id.x // 32)
     with b.if_(lane_id == 31):
         for k, (_, inclusive) in enumerate(lanes):
             segments[k * WARPS + warp] = inclusive
     b.barrier()
     with b.if_(warp == 0):
         before, inclusive = _warp_scan(b, how, segments[lane_id])
-        if words is not None:
+        if earlier is not None:
             total = b.let("total", b.shuffle(inclusive, 31))
-            prefix = _look_back(b, how, words, starts, row, tile, tiles, total)
+            prefix = earlier.combined(total)
             before = b.let("before", how.combine((prefix,), (before,))[0])
         segments[lane_id] = before
     b.barrier()
@@ -105,7 +118,7 @@ def ticket_of(b: Builder, words: Buffer, index: Type) -> Value:
     """The block's ticket: how many blocks came before it."""
     shared = b.shared("ticket", index, 1)
     with b.if_(thread_id.x == 0):
-        shared[0] = index(b.atomic_add(words, 0, u64(1)))
+        shared[0] = index(b.atomic_add(words, 0, words.type(1)))
     b.barrier()
     return b.let("ticket", b.broadcast(shared[0], 0))
 
@@ -151,40 +164,79 @@ def _warp_scan(b: Builder, how: Combining, value: Any) -> tuple[Value, Value]:
     return b.let("before", where(lane_id == 0, neutral, below)), inclusive
 
 
-def _look_back(
-    b: Builder,
-    how: Combining,
-    words: Buffer,
-    starts: list[Value],
-    row: Value,
-    tile: Value,
-    tiles: Value,
-    total: Value,
-) -> Value:
-    """What all earlier tiles of the row give, combined level by level."""
-    (neutral,) = how.neutral()
-    is_last = b.let("is_last", tile == tile)
-    own = total
-    here, count = u64(tile), u64(tiles)
-    found = []
-    for start in starts:
-        here = b.let("here", here)
-        first = b.let("first", start + u64(row) * count + here)
-        lane = b.let("place", u32(here) & (FAN - 1))
-        with b.if_(is_last & (lane_id == 0)):
-            _publish(b, how, words, first, own)
-        earlier = _await(b, how, words, first - u64(lane) + u64(lane_id), lane_id < lane)
-        value = where(lane_id < lane, earlier, where((lane_id == lane) & is_last, own, neutral))
-        before, inclusive = _warp_scan(b, how, value)
-        found.append(b.shuffle(before, lane))
-        own = b.shuffle(inclusive, FAN - 1)
-        is_last = b.let("is_last", is_last & (lane == FAN - 1))
-        here = here // FAN
-        count = b.let("count", (count + (FAN - 1)) // FAN)
-    prefix: Value = found[-1]
-    for value in reversed(found[:-1]):
-        prefix = how.combine((prefix,), (value,))[0]
-    return b.let("prefix", prefix)
+class Earlier:
+    """What earlier tiles of a row published, for the lanes of one warp: `asked` early, read when it is needed."""
+
+    def __init__(
+        self, b: Builder, how: Combining, words: Buffer, starts: list[Value], row: Value, tile: Value, tiles: Value
+    ) -> None:
+        self.b = b
+        self.how = how
+        self.words = words
+        self.lanes: list[Value] = []
+        self.firsts: list[Value] = []
+        here, count = u64(tile), u64(tiles)
+        for start in starts:
+            here = b.let("here", here)
+            self.firsts.append(b.let("first", start + u64(row) * count + here))
+            self.lanes.append(b.let("place", u32(here) & (FAN - 1)))
+            here = here // FAN
+            count = b.let("count", (count + (FAN - 1)) // FAN)
+        self.asked = [b.var("asked", u64(0)) for _ in starts]
+
+    def ask(self) -> None:
+        """Read once what may be there already, all levels at the same time."""
+        for level, asked in enumerate(self.asked):
+            with self.b.if_(lane_id < self.lanes[level]):
+                asked.set(self._mark(level))
+
+    def combined(self, total: Value) -> Value:
+        """What all earlier tiles give, combined level by level; publishes what this tile completes."""
+        b, how = self.b, self.how
+        (neutral,) = how.neutral()
+        is_last: Any = None
+        own = total
+        found = []
+        for level, (first, lane) in enumerate(zip(self.firsts, self.lanes, strict=True)):
+            publishes = lane_id == 0 if is_last is None else is_last & (lane_id == 0)
+            with b.if_(publishes):
+                _publish(b, how, self.words, first, own)
+            earlier = self._await(level)
+            at_own = lane_id == lane if is_last is None else (lane_id == lane) & is_last
+            value = where(lane_id < lane, earlier, where(at_own, own, neutral))
+            before, inclusive = _warp_scan(b, how, value)
+            found.append(b.shuffle(before, lane))
+            own = b.shuffle(inclusive, FAN - 1)
+            completes = lane == FAN - 1
+            is_last = b.let("is_last", completes if is_last is None else is_last & completes)
+        prefix: Value = found[-1]
+        for value in reversed(found[:-1]):
+            prefix = how.combine((prefix,), (value,))[0]
+        return b.let("prefix", prefix)
+
+    def _place(self, level: int) -> Value:
+        return self.firsts[level] - u64(self.lanes[level]) + u64(lane_id)
+
+    def _mark(self, level: int) -> Value:
+        """The word that says whether a value is there."""
+        place = self._place(level)
+        if self.how.kind.itemsize == 4:
+            return self.b.atomic_load(self.words, place + 2)
+        return self.b.atomic_load(self.words, place * 2 + 3, order="acquire")
+
+    def _await(self, level: int) -> Value:
+        """The values of earlier lanes, once they are there."""
+        b, how, asked = self.b, self.how, self.asked[level]
+        wanted = lane_id < self.lanes[level]
+        with b.while_(lambda: b.any(wanted & (asked == 0))), b.if_(wanted):
+            asked.set(self._mark(level))
+        if how.kind.itemsize == 4:
+            bits = u32(asked.read())
+            return bits if how.kind is u32 else bitcast(bits, how.kind)
+        value = b.var("value", u64(0))
+        with b.if_(wanted):
+            value.set(b.atomic_load(self.words, self._place(level) * 2 + 2))
+        return value.read() if how.kind is u64 else bitcast(value.read(), how.kind)
 
 
 def _publish(b: Builder, how: Combining, words: Buffer, place: Value, value: Value) -> None:
@@ -196,23 +248,6 @@ def _publish(b: Builder, how: Combining, words: Buffer, place: Value, value: Val
     bits = value if how.kind is u64 else bitcast(value, u64)
     b.atomic_store(words, place * 2 + 2, bits)
     b.atomic_store(words, place * 2 + 3, u64(1), order="release")
-
-
-def _await(b: Builder, how: Combining, words: Buffer, place: Value, wanted: Value) -> Value:
-    """The published value, where it is wanted."""
-    if how.kind.itemsize == 4:
-        word = b.var("word", u64(0))
-        with b.while_(lambda: b.any(wanted & (word < (1 << 32)))), b.if_(wanted):
-            word.set(b.atomic_load(words, place + 2))
-        bits = u32(word.read())
-        return bits if how.kind is u32 else bitcast(bits, how.kind)
-    mark = b.var("mark", u64(0))
-    with b.while_(lambda: b.any(wanted & (mark == 0))), b.if_(wanted):
-        mark.set(b.atomic_load(words, place * 2 + 3, order="acquire"))
-    value = b.var("value", u64(0))
-    with b.if_(wanted):
-        value.set(b.atomic_load(words, place * 2 + 2))
-    return value.read() if how.kind is u64 else bitcast(value.read(), how.kind)
 
 
 def _first(how: Combining, place: Any, before: Value, n: Value) -> Any:
