@@ -45,16 +45,25 @@ def _tiles(how: Combining, rows: Array) -> Array:
 
 def _tile(how: Combining, rows: Array) -> Array:
     """Rows of at most one tile combined: rows of the tile, groups of them, neighbors, lanes, warps."""
+    return _groups(how, rows, ROWS // GROUP)
+
+
+def row(how: Combining, values: Array) -> Any:
+    """One row combined as a tile with as many groups of rows as it needs."""
+    return _groups(how, values[None, :], -(-values.size // (GROUP * THREADS * how.width)))[0]
+
+
+def _groups(how: Combining, rows: Array, groups: int) -> Array:
     combine = how.combine_arrays
-    tile = tile_of(how)
-    if rows.shape[1] < tile:
-        padded = np.full((len(rows), tile), how.neutral_numbers()[0], rows.dtype)
+    most = groups * GROUP * THREADS * how.width
+    if rows.shape[1] < most:
+        padded = np.full((len(rows), most), how.neutral_numbers()[0], rows.dtype)
         padded[:, : rows.shape[1]] = rows
         rows = padded
-    shaped = rows.reshape(len(rows), ROWS // GROUP, GROUP, WARPS, THREADS // WARPS, how.width)
+    shaped = rows.reshape(len(rows), groups, GROUP, WARPS, THREADS // WARPS, how.width)
     shaped = halved(combine, shaped, 2)
     total = shaped[:, 0]
-    for group in range(1, ROWS // GROUP):
+    for group in range(1, groups):
         total = combine(total, shaped[:, group])
     for axis in (3, 2, 1):
         total = halved(combine, total, axis)

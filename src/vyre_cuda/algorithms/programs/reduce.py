@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from vyre_cuda.algorithms.combining import Combining, Values
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import block_id, thread_id
+from vyre_cuda.ir.builder.functions import block_id, thread_id, where
 from vyre_cuda.ir.builder.handles import Buffer, Variable
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
@@ -42,7 +43,12 @@ def program(how: Combining, index: Type, *, first: bool, last: bool, whole: bool
     start = b.let("start", (block_id.x - row * tiles) * tile_of(how))
     base = index(0) if whole else b.let("base", row * n)
     totals = _of_thread(b, how, sources, base, start, n, first)
-    _of_block(b, how, totals, results, count)
+
+    def store(values: Values) -> None:
+        for buffer, value in zip(results, [how.finished(values, count)] if last else values, strict=True):
+            buffer[block_id.x] = value
+
+    _of_block(b, how, totals, store)
     b.work(n)
     return b.build()
 
@@ -58,26 +64,53 @@ def _of_thread(
     b: Builder, how: Combining, sources: list[Buffer], base: Value, start: Value, n: Value, first: bool
 ) -> Values:
     """What this thread's elements give."""
-    width = how.width
+    width, stride = how.width, THREADS * how.width
     totals = [[b.var("total", value) for value in how.neutral()] for _ in range(width)]
     own = b.let("own", start + thread_id.x * width)
-
-    def add(rows: list[list[Values]]) -> None:
-        for k, total in enumerate(totals):
-            combined = halves(how, [row[k] for row in rows])
-            _set(total, how.combine(tuple(each.read() for each in total), combined))
-
-    with b.if_(start + tile_of(how) <= n), b.for_(0, ROWS * THREADS * width, GROUP * THREADS * width) as offset:
-        at = b.let("at", own + offset)
-        places = [at + k * THREADS * width for k in range(GROUP)]
-        loaded = [_vectors(sources, base + place, width) for place in places]
-        add([_loaded(how, each, place, first) for each, place in zip(loaded, places, strict=True)])
-    with b.else_(), b.for_(0, ROWS * THREADS * width, GROUP * THREADS * width) as offset:
+    with b.if_(start + tile_of(how) <= n), b.for_(0, ROWS * stride, GROUP * stride) as offset:
+        _add_group(how, totals, _full_rows(b, how, sources, base, own + offset, first))
+    with b.else_(), b.for_(0, ROWS * stride, GROUP * stride) as offset:
         with b.if_(start + offset >= n):
             b.break_()
         at = b.let("at", own + offset)
-        add([_guarded(b, how, sources, base, at + k * THREADS * width, n, first) for k in range(GROUP)])
+        _add_group(how, totals, [_guarded(b, how, sources, base, at + k * stride, n, first) for k in range(GROUP)])
     return halves(how, [tuple(each.read() for each in total) for total in totals])
+
+
+def row_of_block(b: Builder, how: Combining, x: Buffer, base: Value, n: Value, out: Buffer) -> None:
+    """A row of any length combined by one block, as a tile with as many groups of rows as it needs."""
+    width, stride = how.width, THREADS * how.width
+    totals = [[b.var("total", value) for value in how.neutral()] for _ in range(width)]
+    own = b.let("own", thread_id.x * width)
+    with b.for_(0, n, GROUP * stride) as offset:
+        at = b.let("at", own + offset)
+        with b.if_(n - offset >= GROUP * stride):
+            _add_group(how, totals, _full_rows(b, how, [x], base, at, True))
+        with b.else_():
+            _add_group(how, totals, [_guarded(b, how, [x], base, at + k * stride, n, True) for k in range(GROUP)])
+
+    def store(values: Values) -> None:
+        result = how.finished(values, None)
+        out[block_id.x] = where(n == 0, out.type(0), result) if how.name == "sum" else result
+
+    _of_block(b, how, halves(how, [tuple(each.read() for each in total) for total in totals]), store)
+
+
+def _add_group(how: Combining, totals: list[list[Variable]], rows: list[list[Values]]) -> None:
+    """Combine rows half with half, and add what they give to the totals."""
+    for k, total in enumerate(totals):
+        combined = halves(how, [row[k] for row in rows])
+        _set(total, how.combine(tuple(each.read() for each in total), combined))
+
+
+def _full_rows(
+    b: Builder, how: Combining, sources: list[Buffer], base: Value, at: Any, first: bool
+) -> list[list[Values]]:
+    """The thread's elements of a group of rows that are all there; all are loaded before one is used."""
+    at = b.let("at", at)
+    places = [at + k * THREADS * how.width for k in range(GROUP)]
+    loaded = [_vectors(sources, base + place, how.width) for place in places]
+    return [_loaded(how, each, place, first) for each, place in zip(loaded, places, strict=True)]
 
 
 def _vectors(sources: list[Buffer], place: Any, width: int) -> list[list[Value]]:
@@ -129,8 +162,8 @@ def halves(how: Combining, values: list[Values]) -> Values:
     return values[0]
 
 
-def _of_block(b: Builder, how: Combining, totals: Values, results: list[Buffer], count: Value | None) -> None:
-    """What the block's threads have, combined and written by the first of them."""
+def _of_block(b: Builder, how: Combining, totals: Values, store: Callable[[Values], None]) -> None:
+    """What the block's threads have, combined and stored by the first of them."""
     shared = [b.shared(f"warps{k}", kind, WARPS) for k, kind in enumerate(how.kinds)]
     combined = how.of_warp(b, tuple(b.let("total", value) for value in totals))
     with b.if_(thread_id.x % 32 == 0):
@@ -138,9 +171,4 @@ def _of_block(b: Builder, how: Combining, totals: Values, results: list[Buffer],
             buffer[thread_id.x // 32] = value
     b.barrier()
     with b.if_(thread_id.x == 0):
-        left = halves(how, [tuple(buffer[k] for buffer in shared) for k in range(WARPS)])
-        if count is not None or len(results) < len(how.kinds) or results[0].name == "out":
-            results[0][block_id.x] = how.finished(left, count)
-        else:
-            for buffer, value in zip(results, left, strict=True):
-                buffer[block_id.x] = value
+        store(halves(how, [tuple(buffer[k] for buffer in shared) for k in range(WARPS)]))
