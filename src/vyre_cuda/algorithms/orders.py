@@ -91,19 +91,17 @@ def scanned(how: Combining, rows: Array, exclusive: bool) -> Array:
     for k in range(1, width):
         within[..., k] = combine(within[..., k], within[..., k - 1])
     lanes_before, lanes = _scan32(how, within[..., -1])
-    before, segments = _scan32(how, lanes[..., -1])
+    within = combine(lanes_before[..., None], within)
+    start, segments = _scan32(how, lanes[..., -1])
     if m > 1:
-        before = combine(_before_tiles(how, segments[..., -1])[..., None], before)
-    start = combine(before[..., None], lanes_before)
+        start = combine(_before_tiles(how, segments[..., -1])[..., None], start)
+    found = combine(start[..., None, None], within)
     if exclusive:
-        found = np.empty_like(within)
-        found[..., 0] = start
-        found[..., 1:] = combine(start[..., None], within[..., :-1])
-        flat = found.reshape(count, -1)
-        if how.name == "sum":
-            flat[:, 0] = 0
-    else:
-        flat = combine(start[..., None], within).reshape(count, -1)
+        found[..., 1:] = found[..., :-1].copy()
+        found[..., 0] = combine(start[..., None], lanes_before)
+    flat = found.reshape(count, -1)
+    if exclusive and how.name == "sum":
+        flat[:, 0] = 0
     return flat[:, :n]
 
 

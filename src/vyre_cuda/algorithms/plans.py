@@ -30,8 +30,32 @@ class Plan:
         return f"<vyre_cuda plan of {self.result!r}>"
 
 
-def planned(function: Callable[..., Any], arrays: tuple[Any, ...], keywords: dict[str, Any]) -> Plan:
-    """The call recorded; where it is one launch, that launch bound, which costs less than a replay."""
+def plan(function: Callable[..., Any], *arrays: Any, **keywords: Any) -> Plan:
+    """A call on device arrays, prepared to be repeated with the least latency.
+
+    Memory is taken once; each run is one launch, or the replay of a graph.
+
+    Parameters
+    ----------
+    function
+        A function of this module, or any that gives all its work to the device of the arrays and waits for none.
+    *arrays, **keywords
+        The arguments of the call.
+
+    Returns
+    -------
+    Plan
+        What runs the call: `p()` does so on what the arrays hold then, and returns `p.result`, without waiting.
+
+    Raises
+    ------
+    TypeError
+        None of the arguments is a device array.
+    RecordingError
+        The call waits for a size that only the device knows, or a graph is being recorded.
+    Error
+        Those of the call.
+    """
     first = next((each for each in (*arrays, *keywords.values()) if isinstance(each, DeviceArray)), None)
     if first is None:
         raise TypeError("a plan takes device arrays: NumPy arrays need none")

@@ -73,11 +73,10 @@ def histogram(keys: Type, index: Type) -> Program:
     with b.else_(), b.for_(own, n, THREADS) as i:
         count(x[i])
     b.barrier()
-    for digit in range(digits):
-        place = b.let("place", thread_id.x + digit * DIGITS)
-        count = b.let("count", bins[place])
-        with b.if_(count != 0):
-            b.atomic_add(counts, place, u64(count))
+    with b.for_(thread_id.x, DIGITS * digits, THREADS) as place:
+        total = b.let("total", bins[place])
+        with b.if_(total != 0):
+            b.atomic_add(counts, place, u64(total))
     b.work(n)
     return b.build()
 
@@ -85,22 +84,22 @@ def histogram(keys: Type, index: Type) -> Program:
 @lru_cache(maxsize=4)
 def starts() -> Program:
     """Where the keys of each digit begin: one block for each digit."""
-    b = Builder("digit_starts", block=THREADS)
+    b = Builder("digit_starts", block=DIGITS)
     counts = b.inout("counts", u64)
     place = b.let("place", block_id.x * DIGITS + thread_id.x)
-    counts[place] = exclusive_of_block(b, counts[place], u64)
+    counts[place] = exclusive_of_block(b, counts[place], u64, DIGITS // 32)
     return b.build()
 
 
-def exclusive_of_block(b: Builder, value: Value, type_: Type) -> Value:
-    """The sum of the values of the threads before this one."""
-    sums = b.shared("sums", type_, WARPS)
+def exclusive_of_block(b: Builder, value: Value, type_: Type, warps: int) -> Value:
+    """The sum of the values of the threads before this one; `warps` is how many the block has."""
+    sums = b.shared("sums", type_, warps)
     inclusive = b.warp_scan(value, "add")
     with b.if_(lane_id == 31):
         sums[thread_id.x // 32] = inclusive
     b.barrier()
     before = b.var("before", inclusive - value)
-    for warp in range(WARPS - 1):
+    for warp in range(warps - 1):
         with b.if_(thread_id.x // 32 > warp):
             before += sums[warp]
     return before.read()
@@ -133,8 +132,9 @@ def one_pass(how: Sorted, index: Type, word: Type, *, implicit: bool, final: boo
     ranked.rank(shift)
     total = ranked.count()
     earlier = _Earlier(b, words, tile)
-    earlier.publish(total)
-    local = exclusive_of_block(b, total, u32)
+    with b.if_(thread_id.x < DIGITS):
+        earlier.publish(total)
+    local = exclusive_of_block(b, total, u32, WARPS)
     ranked.begin(local)
     b.barrier()
     places = ranked.places()
@@ -142,7 +142,8 @@ def one_pass(how: Sorted, index: Type, word: Type, *, implicit: bool, final: boo
     for k, place in enumerate(places):
         sorted_keys[place] = ranked.keys[k]
     targets = b.shared("targets", index, DIGITS)
-    targets[thread_id.x] = index(begins[thread_id.x]) + index(earlier.combined(total)) - index(local)
+    with b.if_(thread_id.x < DIGITS):
+        targets[thread_id.x] = index(begins[thread_id.x]) + index(earlier.combined(total)) - index(local)
     b.barrier()
     found = []
     for k in range(ITEMS):
@@ -195,7 +196,7 @@ def one_block(how: Sorted, items: int, index: Type) -> Program:
     with b.for_(u32(0), u32(8 * how.digits), step=u32(8)) as shift:
         ranked.clear()
         ranked.rank(shift)
-        ranked.begin(exclusive_of_block(b, ranked.count(), u32))
+        ranked.begin(exclusive_of_block(b, ranked.count(), u32, WARPS))
         b.barrier()
         for k, place in enumerate(ranked.places()):
             sorted_keys[place] = ranked.keys[k]
@@ -306,7 +307,7 @@ class _Ranked:
         self.before: list[Any] = []
         self.counts = b.shared("counts", u32, WARPS * DIGITS)
         self.warp = b.let("warp", thread_id.x // 32 * DIGITS)
-        self.digits: list[Value] = []
+        self.shift: Any = None
         self.ranks: list[Value] = []
 
     def load(self, key: Any, valid: Any, is_full: Value) -> None:
@@ -324,48 +325,50 @@ class _Ranked:
         """Set the counts to zero for another digit."""
         b = self.b
         b.barrier()
-        for warp in range(WARPS):
-            self.counts[thread_id.x + warp * DIGITS] = 0
+        with b.for_(thread_id.x, WARPS * DIGITS, THREADS) as place:
+            self.counts[place] = 0
         b.barrier()
 
     def rank(self, shift: Any) -> None:
         """Count the digits of each warp; a key's rank is the number of equal digits before it in the warp."""
         b = self.b
-        self.digits, self.ranks = [], []
-        asked = []
+        self.shift = shift
+        self.ranks = []
+        found = []
         for key in self.keys:
-            digit = b.let("digit", _digit(key.read(), shift))
+            digit = _digit(key.read(), shift)
             peers = b.match(digit)
-            leader = b.let("leader", count_trailing_zeros(peers))
             old = b.var("old", u32(0))
             # The next match waits for all lanes, so atomics of one item come before those of the next.
-            with b.if_(lane_id == leader):
+            with b.if_(lane_id == count_trailing_zeros(peers)):
                 old.set(b.atomic_add(self.counts, self.warp + digit, bitwise_count(peers), scope="block"))
-            self.digits.append(digit)
-            asked.append((old, leader, bitwise_count(peers & ((u32(1) << lane_id) - 1))))
-        for old, leader, below in asked:
-            self.ranks.append(b.let("rank", b.shuffle(old, leader) + below))
+            found.append((old, peers))
+        for old, peers in found:
+            below = bitwise_count(peers & ((u32(1) << lane_id) - 1))
+            self.ranks.append(b.let("rank", b.shuffle(old, count_trailing_zeros(peers)) + below))
 
     def count(self) -> Value:
         """How many keys of the block have the digit of the thread's number."""
         b = self.b
         b.barrier()
-        total: Any = u32(0)
-        self.before = []
-        for warp in range(WARPS):
-            self.before.append(total)
-            total = b.let("total", total + self.counts[thread_id.x + warp * DIGITS])
-        return total  # type: ignore[no-any-return]
+        total = b.var("total", u32(0))
+        self.before = [b.var("before", u32(0)) for _ in range(WARPS)]
+        with b.if_(thread_id.x < DIGITS):
+            for warp in range(WARPS):
+                self.before[warp].set(total)
+                total += self.counts[thread_id.x + warp * DIGITS]
+        return total.read()
 
     def begin(self, local: Value) -> None:
         """Make of each warp's counts where its keys of a digit go; `local` is where the digit begins in the tile."""
-        for warp, before in enumerate(self.before):
-            self.counts[thread_id.x + warp * DIGITS] = local + before
+        with self.b.if_(thread_id.x < DIGITS):
+            for warp in range(WARPS):
+                self.counts[thread_id.x + warp * DIGITS] = local + self.before[warp]
 
     def places(self) -> list[Value]:
         """Where each key goes within the tile."""
         b = self.b
         return [
-            b.let("place", self.counts[self.warp + digit] + rank)
-            for digit, rank in zip(self.digits, self.ranks, strict=True)
+            b.let("place", self.counts[self.warp + _digit(key.read(), self.shift)] + rank)
+            for key, rank in zip(self.keys, self.ranks, strict=True)
         ]

@@ -90,10 +90,14 @@ def program(how: Combining, index: Type, *, levels: int, whole: bool, exclusive:
     for elements in within:
         for k in range(1, len(elements)):
             elements[k].set(_one(how, elements[k - 1], elements[k]))
-    lanes = [_warp_scan(b, how, elements[-1].read()) for elements in within]
     segments = b.shared("segments", how.kind, ROWS * WARPS)
-    with b.if_(lane_id == 31):
-        for k, (_, inclusive) in enumerate(lanes):
+    lanes = []
+    for k, elements in enumerate(within):
+        before, inclusive = _warp_scan(b, how, elements[-1].read())
+        lanes.append(before)
+        for element in elements:
+            element.set(how.combine((before,), (element.read(),))[0])
+        with b.if_(lane_id == 31):
             segments[k * WARPS + warp] = inclusive
     b.barrier()
     with b.if_(warp == 0):
@@ -104,11 +108,12 @@ def program(how: Combining, index: Type, *, levels: int, whole: bool, exclusive:
             before = b.let("before", how.combine((prefix,), (before,))[0])
         segments[lane_id] = before
     b.barrier()
-    for k, ((before, _), elements) in enumerate(zip(lanes, within, strict=True)):
-        start = b.let("start", how.combine((segments[k * WARPS + warp],), (before,))[0])
+    for k, (before, elements) in enumerate(zip(lanes, within, strict=True)):
+        start = segments[k * WARPS + warp]
         values = [b.let("value", how.combine((start,), (each.read(),))[0]) for each in elements]
         if exclusive:
-            values = [_first(how, steps[k], start, n), *values[:-1]]
+            first = b.let("first", how.combine((start,), (before,))[0])
+            values = [_first(how, steps[k], first), *values[:-1]]
         _store(b, how, out, base, steps[k], values, is_full, n)
     b.work(n)
     return b.build()
@@ -250,7 +255,7 @@ def _publish(b: Builder, how: Combining, words: Buffer, place: Value, value: Val
     b.atomic_store(words, place * 2 + 3, u64(1), order="release")
 
 
-def _first(how: Combining, place: Any, before: Value, n: Value) -> Any:
+def _first(how: Combining, place: Any, before: Value) -> Any:
     """What is before a thread's first element; nothing is 0 and not -0."""
     if how.name == "sum" and how.kind.is_float:
         return where(place == 0, how.kind(0.0), before)

@@ -8,7 +8,7 @@ from typing import Any
 from vyre_cuda.algorithms.combining import Combining
 from vyre_cuda.algorithms.programs.keys import key_of
 from vyre_cuda.algorithms.programs.move import output
-from vyre_cuda.algorithms.programs.radix import THREADS, WARPS, exclusive_of_block
+from vyre_cuda.algorithms.programs.radix import exclusive_of_block
 from vyre_cuda.algorithms.programs.scan import Earlier, ticket_of
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.functions import bitwise_count, block_id, lane_id, thread_id, where
@@ -18,6 +18,8 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, i64, u32, u64
 from vyre_cuda.records import dataclass
 
+THREADS = 256
+WARPS = THREADS // 32
 ROWS = 16
 TILE = THREADS * ROWS
 
@@ -82,7 +84,7 @@ def program(how: Selection, index: Type, *, levels: int) -> Program:
     own = b.var("own", u32(0))
     with b.if_(thread_id.x < ROWS * WARPS):
         own.set(segments[thread_id.x])
-    before = exclusive_of_block(b, own.read(), u32)
+    before = exclusive_of_block(b, own.read(), u32, WARPS)
     totals = b.shared("totals", counting(index).kind, 2)
     with b.if_(thread_id.x < ROWS * WARPS):
         segments[thread_id.x] = before
