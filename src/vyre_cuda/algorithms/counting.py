@@ -100,8 +100,8 @@ def histogram_of(x: Any, bins: Any, range_: Any, out: Any) -> Any:
     return result, edges
 
 
-def _range_of(x: Any, range_: Any) -> tuple[float, float]:
-    """The outer edges: those given, or the least and the greatest element."""
+def _range_of(x: Any, range_: Any) -> tuple[Any, Any]:
+    """The outer edges: those given, or the least and the greatest element, with their type, as NumPy does."""
     if range_ is not None:
         first, last = range_
         if first > last:
@@ -112,7 +112,9 @@ def _range_of(x: Any, range_: Any) -> tuple[float, float]:
     if not x.size:
         return 0.0, 1.0
     found = [reduction(name, x, None, None, None, False) for name in ("min", "max")]
-    first, last = (float((each.numpy() if isinstance(each, DeviceArray) else each)[()]) for each in found)
+    first, last = ((each.numpy() if isinstance(each, DeviceArray) else each)[()] for each in found)
+    if x.dtype.kind not in "fiu":
+        first, last = np.float32(first), np.float32(last)
     if not (np.isfinite(first) and np.isfinite(last)):
         raise ValueError(f"autodetected range of [{first}, {last}] is not finite")
     return first, last

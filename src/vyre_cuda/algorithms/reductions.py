@@ -60,6 +60,10 @@ def _launches(work: Work, how: Combining, x: DeviceArray, n: int, result: Device
     sources: list[DeviceArray] = [x]
     count, first = n, True
     extra = (float(n),) if how.name == "mean" else ()
+    if rows > 1 and n <= 32 * how.width:
+        program = reduce.short_rows(how, index_type(x.size))
+        work.launch(program, x, result, n, rows, *extra, blocks=tiles(rows, reduce.WARPS))
+        return
     while True:
         m = tiles(count, reduce.tile_of(how))
         last = m == 1

@@ -53,6 +53,32 @@ def program(how: Combining, index: Type, *, first: bool, last: bool, whole: bool
     return b.build()
 
 
+@lru_cache(maxsize=128)
+def short_rows(how: Combining, index: Type) -> Program:
+    """Rows of at most a warp's neighbors, one for each warp, in the order of a tile.
+
+    Parameters of the program: the elements, the result, the elements of a row, the number of rows and, for a mean, the
+    number that sums are divided by.
+    """
+    b = Builder(f"{how.name}_{how.source.name}_rows", block=THREADS, index=index)
+    x = b.input("x", how.source)
+    (out,) = _results(b, how, True)
+    n, rows = b.scalar("n", index), b.scalar("rows", index)
+    count = b.scalar("count", how.kind) if how.name == "mean" else None
+    row = b.let("row", block_id.x * WARPS + thread_id.x // 32)
+    base, place = b.let("base", row * n), b.let("place", thread_id.x % 32 * how.width)
+    found = [[b.var("element", value) for value in how.neutral()] for _ in range(how.width)]
+    for k, element in enumerate(found):
+        with b.if_((place + k < n) & (row < rows)):
+            _set(element, how.loaded(x[base + place + k], place + k))
+    total = halves(how, [tuple(each.read() for each in element) for element in found])
+    values = how.of_warp(b, tuple(b.let("total", value) for value in total))
+    with b.if_((thread_id.x % 32 == 0) & (row < rows)):
+        out[row] = how.finished(values, count)
+    b.work(n)
+    return b.build()
+
+
 def _results(b: Builder, how: Combining, last: bool) -> list[Buffer]:
     if not last:
         return [b.output(f"total{k}", kind, zeroed=False) for k, kind in enumerate(how.kinds)]

@@ -219,7 +219,7 @@ class DeviceArray(Span):
         ResourceError
             The device has no memory left.
         """
-        made = self.device.empty(self.shape, self.type)
+        made = self.device._new(self.shape, self.dtype)
         made.copy_from(self)
         return made
 
