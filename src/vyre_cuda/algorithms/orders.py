@@ -76,7 +76,8 @@ def halved(combine: Combine, values: Array, axis: int) -> Array:
     while len(values) > 1:
         half = len(values) // 2
         values = combine(values[:half], values[half:])
-    return values[0]
+    found: Array = values[0]
+    return found
 
 
 def scanned(how: Combining, rows: Array, exclusive: bool) -> Array:

@@ -72,22 +72,19 @@ def nonzeros(x: Any, out: Any, count: Any) -> Any:
 
 def uniques(x: Any, out: Any, count: Any) -> Any:
     """`unique` on either kind of array."""
-    ordered = sorted_arrays(x, None, None, None) if not _is_waiting(x, out) else None
     if isinstance(x, np.ndarray):
+        ordered = sorted_arrays(x, None, None, None)
         keys = keys_of(ordered, type_of(x))
         is_first = np.ones(keys.size, np.bool_)
         is_first[1:] = keys[1:] != keys[:-1]
         return _counted(ordered[is_first], out, count)
     require_device_array("x", x)
-    if ordered is None:
-        Work(x).refuse_in_recording("unique", _REMEDY)
     work = Work(x)
+    if out is None:
+        work.refuse_in_recording("unique", _REMEDY)
+    ordered = work.scratch(x.size, x.type)
+    sorted_arrays(x.reshape(x.size), None, 0, ordered)
     return _selected(work, "unique", select.Selection(None, x.type), (ordered,), x.size, x.size, out, count)
-
-
-def _is_waiting(x: Any, out: Any) -> bool:
-    """Whether the call would wait in a recording, which is refused before anything is recorded."""
-    return isinstance(x, DeviceArray) and out is None and Work(x).is_recorded
 
 
 def _counted(found: Array, out: Any, count: Any) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda._native.memory.memory import Buffer
 from vyre_cuda.errors import RecordingError
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, by_dtype, u32, u64
@@ -48,7 +46,8 @@ def noting() -> Iterator[list[Launch]]:
     """The launches that calls of this thread make meanwhile."""
     if _noted.launches is not None:
         raise RecordingError("a plan is made of one call: a plan within a plan is none")
-    _noted.launches = found = []
+    found: list[Launch] = []
+    _noted.launches = found
     try:
         yield found
     finally:
@@ -81,9 +80,7 @@ class Work:
 
     def empty(self, shape: Shape, type_: Type) -> DeviceArray:
         """A new array, for a result; it may have no axes."""
-        return DeviceArray(
-            self.device, Buffer(self.device.context, _bytes(shape, type_)), 0, math.prod(shape), type_.dtype, shape
-        )
+        return self.device._new(shape, type_.dtype)
 
     def result(self, shape: Shape, type_: Type, out: DeviceArray | None, *inputs: DeviceArray) -> DeviceArray:
         """`out`, where it has this shape and type and no memory of the inputs; otherwise a new array."""
@@ -164,7 +161,3 @@ def normal_axis(axis: Any, ndim: int) -> int:
     if not -ndim <= axis < ndim:
         raise np.exceptions.AxisError(int(axis), ndim)
     return int(axis) % ndim
-
-
-def _bytes(shape: Shape, type_: Type) -> int:
-    return math.prod(shape) * type_.itemsize

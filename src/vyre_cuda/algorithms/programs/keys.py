@@ -42,12 +42,15 @@ def keys_of(elements: np.ndarray[Any, Any], type_: Type) -> np.ndarray[Any, Any]
     """The keys of an array's elements."""
     key = key_type(type_).dtype
     bits = np.ascontiguousarray(elements).view(key)
+    found: np.ndarray[Any, Any]
     if type_.kind in ("bool", "unsigned"):
-        return bits.astype(np.bool_).view(np.uint8) if type_ is bool_ else bits
+        found = bits.astype(np.bool_).view(np.uint8) if type_ is bool_ else bits
+        return found
     sign = key.type(1 << (type_.bits - 1))
     if type_.kind == "signed":
-        return bits ^ sign
+        found = bits ^ sign
+        return found
     ordered = np.where(bits >= sign, ~bits, bits | sign)
     ordered = np.where(bits == sign, sign, ordered)
-    found: np.ndarray[Any, Any] = np.where(np.isnan(elements), ~key.type(0), ordered)
+    found = np.where(np.isnan(elements), ~key.type(0), ordered)
     return found

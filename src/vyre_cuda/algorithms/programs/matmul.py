@@ -50,8 +50,8 @@ def program(type_: Type, index: Type) -> Program:
         with b.if_(k + DEPTH <= depth):
             for step in range(DEPTH):
                 _add(b, left, right, step, own_row, own_column, totals)
-        with b.else_(), b.for_(0, depth - k) as step:
-            _add(b, left, right, step, own_row, own_column, totals)
+        with b.else_(), b.for_(0, depth - k) as rest:
+            _add(b, left, right, rest, own_row, own_column, totals)
         b.barrier()
     for i, line in enumerate(totals):
         place = b.let("place", row + own_row + (i // 4 * ACROSS * 4 + i % 4))

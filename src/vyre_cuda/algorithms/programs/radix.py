@@ -247,7 +247,8 @@ def _values(b: Builder, values: Buffer | None, places: list[Value], is_full: Val
 def _digit(key: Value, shift: Any) -> Value:
     ordered = key_of(key)
     wide = u64 if ordered.type is u64 else u32
-    return u32(wide(ordered) >> wide(shift)) % DIGITS
+    digit: Value = u32(wide(ordered) >> wide(shift)) % DIGITS
+    return digit
 
 
 def word_type(keys: int) -> Type:

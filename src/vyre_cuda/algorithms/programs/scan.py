@@ -23,7 +23,7 @@ from vyre_cuda.ir.core.types import Type, bool_, u32, u64
 THREADS = 128
 WARPS = THREADS // 32
 ROWS = 8
-# Tiles of a group, groups of a group of groups and so on: lanes of a warp.
+# Tiles of a group, groups of a group of groups and so on: lanes of a warp, 2^5.
 FAN = 32
 
 
@@ -48,7 +48,8 @@ def levels_of(tiles: int) -> int:
 def published_words(how: Combining, rows: int, tiles: int) -> int:
     """The 64-bit words of the ticket and of all that tiles publish."""
     words = 1 if how.kind.itemsize <= 4 else 2
-    return 2 + words * rows * sum(-(-tiles // FAN**level) for level in range(levels_of(tiles)))
+    counts = [-(-tiles // (1 << (5 * level))) for level in range(levels_of(tiles))]
+    return 2 + words * rows * sum(counts)
 
 
 def level_starts(tiles: int, rows: int, levels: int) -> list[int]:
@@ -220,7 +221,8 @@ class Earlier:
         return b.let("prefix", prefix)
 
     def _place(self, level: int) -> Value:
-        return self.firsts[level] - u64(self.lanes[level]) + u64(lane_id)
+        place: Value = self.firsts[level] - u64(self.lanes[level]) + u64(lane_id)
+        return place
 
     def _mark(self, level: int) -> Value:
         """The word that says whether a value is there."""

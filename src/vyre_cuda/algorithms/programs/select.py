@@ -112,13 +112,15 @@ def program(how: Selection, index: Type, *, levels: int) -> Program:
 
 
 def _is_kept(condition: Buffer | None, x: Buffer | None, place: Any) -> Value:
+    found: Value
     if condition is not None:
-        found: Value = bool_(condition[place])
+        found = bool_(condition[place])
         return found
     assert x is not None  # a selection without a condition compares elements
     is_first = place == 0
     before = x[where(is_first, place, place - 1)]
-    return is_first | (key_of(x[place]) != key_of(before))
+    found = is_first | (key_of(x[place]) != key_of(before))
+    return found
 
 
 @lru_cache(maxsize=64)
