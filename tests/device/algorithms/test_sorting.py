@@ -66,6 +66,14 @@ def test_long_rows(device: vc.Device) -> None:
     assert_same(np.take_along_axis(values, np.argsort(x, kind="stable"), axis=-1), moved.numpy())
 
 
+@pytest.mark.emulator
+def test_equal_digits_are_found_by_votes_as_by_match(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a GPU runs, on the emulator too."""
+    monkeypatch.setattr("vyre_cuda.algorithms.sorting._votes", lambda work: True)
+    for n in (700, 2 * LARGE):
+        check_sort(device, special(vc.f32, n), vc.f32)
+
+
 def test_already_sorted_reversed_and_equal_keys(device: vc.Device) -> None:
     for x in (np.arange(9000), np.arange(9000)[::-1].copy(), np.zeros(9000, np.int64), np.full(9000, -1)):
         check_sort(device, x, vc.i64)

@@ -20,7 +20,7 @@ MOST_SHARED = 4096
 MOST_OF_WARP = 256
 # Elements of a block, at least, so that adding its counts to the result is little beside them.
 LEAST_OF_BLOCK = 1 << 14
-MOST_BLOCKS = 1056
+MOST_BLOCKS = 2112
 
 
 class _Bins:

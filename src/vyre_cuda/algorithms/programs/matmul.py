@@ -43,10 +43,20 @@ def program(type_: Type, index: Type) -> Program:
     left, right = b.shared("left", type_, (DEPTH, side)), b.shared("right", type_, (DEPTH, side))
     own_row, own_column = b.let("own_row", thread_id.x // ACROSS * 4), b.let("own_column", thread_id.x % ACROSS * 4)
     totals = [[b.var("total", type_(0.0)) for _ in range(own)] for _ in range(own)]
+    bringing = [_Bringing(b, x, left, transposed=True), _Bringing(b, y, right, transposed=False)]
+
+    def load(k: Any) -> None:
+        bringing[0].load((row, k), (m, depth))
+        bringing[1].load((k, column), (depth, n))
+
+    load(index(0))
     with b.for_(0, depth, DEPTH) as k:
-        _bring(b, x, left, (row, k), (m, depth), transposed=True)
-        _bring(b, y, right, (k, column), (depth, n), transposed=False)
+        for each in bringing:
+            each.put()
         b.barrier()
+        # The next tiles are on their way while these are used.
+        with b.if_(k + DEPTH < depth):
+            load(k + DEPTH)
         with b.if_(k + DEPTH <= depth):
             for step in range(DEPTH):
                 _add(b, left, right, step, own_row, own_column, totals)
@@ -61,26 +71,38 @@ def program(type_: Type, index: Type) -> Program:
     return b.build()
 
 
-def _bring(b: Builder, source: Buffer, tile: Buffer, corner: Any, extents: Any, *, transposed: bool) -> None:
-    """A tile of a matrix in shared memory, with zeros where the matrix ends."""
-    type_ = source.type
-    side = side_of(type_)
-    height, width = (side, DEPTH) if transposed else (DEPTH, side)
-    # A thread brings neighbors of a row.
-    count = side * DEPTH // THREADS
-    first = b.let("first", thread_id.x * count)
-    line, place = b.let("line", first // width), b.let("place", first % width)
-    i, j = b.let("i", corner[0] + line), b.let("j", corner[1] + place)
-    found = [b.var("found", type_(0.0)) for _ in range(count)]
-    with b.if_((corner[0] + height <= extents[0]) & (corner[1] + width <= extents[1])):
-        for variable, value in zip(found, source.vector(i * extents[1] + j, count), strict=True):
-            variable.set(value)
-    with b.else_():
-        for k, variable in enumerate(found):
-            with b.if_((i < extents[0]) & (j + k < extents[1])):
-                variable.set(source[i * extents[1] + j + k])
-    for k, variable in enumerate(found):
-        tile[(place + k, line) if transposed else (line, place + k)] = variable.read()
+class _Bringing:
+    """How a tile of a matrix comes to shared memory, each thread with neighbors of a row."""
+
+    def __init__(self, b: Builder, source: Buffer, tile: Buffer, *, transposed: bool) -> None:
+        self.b = b
+        self.source = source
+        self.tile = tile
+        self.transposed = transposed
+        side = side_of(source.type)
+        self.height, self.width = (side, DEPTH) if transposed else (DEPTH, side)
+        self.count = side * DEPTH // THREADS
+        first = b.let("first", thread_id.x * self.count)
+        self.line, self.place = b.let("line", first // self.width), b.let("place", first % self.width)
+        self.found = [b.var("found", source.type(0.0)) for _ in range(self.count)]
+
+    def load(self, corner: Any, extents: Any) -> None:
+        """Read the thread's elements, and zeros where the matrix ends."""
+        b, source, found = self.b, self.source, self.found
+        i, j = b.let("i", corner[0] + self.line), b.let("j", corner[1] + self.place)
+        with b.if_((corner[0] + self.height <= extents[0]) & (corner[1] + self.width <= extents[1])):
+            for variable, value in zip(found, source.vector(i * extents[1] + j, self.count), strict=True):
+                variable.set(value)
+        with b.else_():
+            for k, variable in enumerate(found):
+                variable.set(source.type(0.0))
+                with b.if_((i < extents[0]) & (j + k < extents[1])):
+                    variable.set(source[i * extents[1] + j + k])
+
+    def put(self) -> None:
+        for k, variable in enumerate(self.found):
+            at = (self.place + k, self.line) if self.transposed else (self.line, self.place + k)
+            self.tile[at] = variable.read()
 
 
 def _add(

@@ -20,9 +20,9 @@ from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, u32, u64
 
-THREADS = 128
+THREADS = 64
 WARPS = THREADS // 32
-ROWS = 8
+ROWS = 16
 # Tiles of a group, groups of a group of groups and so on: lanes of a warp, 2^5.
 FAN = 32
 

@@ -12,7 +12,7 @@ from vyre_cuda.algorithms.programs.radix import exclusive_of_block
 from vyre_cuda.algorithms.programs.scan import Earlier, ticket_of
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.functions import bitwise_count, block_id, lane_id, thread_id, where
-from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.handles import Buffer, Variable
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, i64, u32, u64
@@ -66,14 +66,7 @@ def program(how: Selection, index: Type, *, levels: int) -> Program:
     start = b.let("start", tile * TILE)
     first = b.let("first", start + thread_id.x)
     places = [first + k * THREADS for k in range(ROWS)]
-    flags = [b.var("flag", bool_(False)) for _ in places]
-    with b.if_(start + TILE <= n):
-        for flag, value in zip(flags, [_is_kept(condition, x, place) for place in places], strict=True):
-            flag.set(value)
-    with b.else_():
-        for flag, place in zip(flags, places, strict=True):
-            with b.if_(place < n):
-                flag.set(_is_kept(condition, x, place))
+    flags, elements = _loaded(b, condition, x, places, start, n)
     ballots = [b.ballot(flag.read()) for flag in flags]
     segments = b.shared("segments", u32, ROWS * WARPS)
     warp = b.let("warp", thread_id.x // 32)
@@ -106,9 +99,30 @@ def program(how: Selection, index: Type, *, levels: int) -> Program:
         with b.if_(flag.read()):
             below = bitwise_count(ballot & ((u32(1) << lane_id) - 1))
             target = prefix + prefix.type(segments[k * WARPS + warp] + below)
-            out[target] = i64(places[k]) if x is None else x[places[k]]
+            out[target] = i64(places[k]) if x is None else elements[k]
     b.work(n)
     return b.build()
+
+
+def _loaded(
+    b: Builder, condition: Buffer | None, x: Buffer | None, places: list[Any], start: Value, n: Value
+) -> tuple[list[Variable], list[Variable]]:
+    """Which of the thread's elements are kept, and all of them: what is loaded late would be waited for again."""
+    flags = [b.var("flag", bool_(False)) for _ in places]
+    zero = None if x is None else bool_(False) if x.type is bool_ else x.type(0)
+    elements = [b.var("element", zero) for _ in places if zero is not None]
+    with b.if_(start + TILE <= n):
+        kept = [_is_kept(condition, x, place) for place in places]
+        values = [x[place] for place in places if x is not None]
+        for variable, value in zip([*flags, *elements], [*kept, *values], strict=True):
+            variable.set(value)
+    with b.else_():
+        for k, place in enumerate(places):
+            with b.if_(place < n):
+                flags[k].set(_is_kept(condition, x, place))
+                if x is not None:
+                    elements[k].set(x[place])
+    return flags, elements
 
 
 def _is_kept(condition: Buffer | None, x: Buffer | None, place: Any) -> Value:
