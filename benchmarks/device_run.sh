@@ -27,6 +27,7 @@
 #   accuracy     benchmarks/math_exhaustive.py, which needs CuPy
 #   throughput   benchmarks/bench_math.py, which needs CuPy
 #   memory       benchmarks/bench_memory.py: large arrays beside CUDA C++, CuPy and PyTorch
+#   algorithms   benchmarks/bench_algorithms.py: sums, scans, sorting and selection beside CUB, CuPy and PyTorch
 #   graphs       benchmarks/bench_graphs.py: graphs whose steps become one kernel, and as recorded
 #   egraph       benchmarks/bench_egraph.py: closures of tables beside a hash-cons in C, and egglog where it is
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
@@ -54,7 +55,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | many | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | graphs | egraph) parts+=("$1") ;;
+    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | many | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | algorithms | graphs | egraph) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -219,6 +220,10 @@ part_throughput() {
 
 part_memory() {
   timeout 180 "$python" benchmarks/bench_memory.py --output "$OUT/results" --device "${device/cuda/0}"
+}
+
+part_algorithms() {
+  timeout 300 "$python" benchmarks/bench_algorithms.py --output "$OUT/results" --device "${device/cuda/0}"
 }
 
 part_graphs() {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from vyre_cuda import algorithms as algorithms
     from vyre_cuda import egraph as egraph
     from vyre_cuda.bundles.write import bundle as bundle
     from vyre_cuda.codegen.rewrites import Rewrite as Rewrite
@@ -302,7 +303,7 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 # Modules with public names of their own.
-_ROOMS = ("egraph",)
+_ROOMS = ("algorithms", "egraph")
 
 __all__ = ["__version__", *sorted((*_HOME_OF, *_ROOMS))]
 

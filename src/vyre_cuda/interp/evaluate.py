@@ -17,7 +17,7 @@ from vyre_cuda.interp.memory import Memory
 from vyre_cuda.ir.call.call import Call, assertion_error, bind
 from vyre_cuda.ir.call.geometry import Geometry
 from vyre_cuda.ir.check import validate
-from vyre_cuda.ir.core.nodes import UNSPECIFIED_BYTE, GridBarrier, LocalArray, Table
+from vyre_cuda.ir.core.nodes import UNSPECIFIED_BYTE, Atomic, GridBarrier, LocalArray, Table, While
 from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
 from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.ir.core.walk import assert_sites, declared_name, statements
@@ -169,9 +169,12 @@ def own_arrays(program: Program, lanes: Lanes) -> dict[str, Memory]:
 
 
 def _blocks_per_chunk(program: Program, geometry: Geometry) -> int:
-    """As many as fit; all of them if the grid has a barrier, because then they must advance together."""
+    """As many as fit; all of them if the grid has a barrier, because then they must advance together; one if blocks may
+    wait for those before them."""
     if any(isinstance(statement, GridBarrier) for statement in statements(program.body)):
         return geometry.blocks
+    if _waits(program):
+        return 1
     names = sum(declared_name(statement) is not None for statement in statements(program.body))
     widest = 8
     per_block = geometry.threads_per_block * names * widest
@@ -179,6 +182,17 @@ def _blocks_per_chunk(program: Program, geometry: Geometry) -> int:
     own = sum(array.size * array.type.itemsize for array in program.arrays if isinstance(array, LocalArray))
     per_block += geometry.threads_per_block * own
     return max(1, min(_LANES // geometry.threads_per_block, _BYTES // max(per_block, 1)))
+
+
+def _waits(program: Program) -> bool:
+    """Whether a loop may repeat until another block has written: it reads a buffer atomically, in its test or body."""
+    buffers = {parameter.name for parameter in program.parameters}
+    return any(
+        isinstance(inner, Atomic) and inner.result is not None and inner.buffer in buffers
+        for statement in statements(program.body)
+        if isinstance(statement, While)
+        for inner in statements((*statement.setup, *statement.body))
+    )
 
 
 def _raise_failure(program: Program, failure: Failure, lanes: Lanes) -> None:

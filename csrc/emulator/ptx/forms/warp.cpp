@@ -98,10 +98,20 @@ uint32_t equal_lanes(const Group &g, uint32_t lane, int k) {
   return equal;
 }
 
+// Each value is compared with the others once, and its lanes then get the same mask.
 void match_any(Group &g) {
-  uint32_t equal[Group::lanes];
-  each_member(g, [&](uint32_t lane) { equal[lane] = equal_lanes(g, lane, 1); });
-  each_member(g, [&](uint32_t lane) { set(g, lane, 0, equal[lane]); });
+  uint64_t given[Group::lanes] = {};
+  each_member(g, [&](uint32_t lane) { given[lane] = operand(g, lane, 1); });
+  for (uint32_t rest = g.members; rest != 0;) {
+    const uint64_t value = given[__builtin_ctz(rest)];
+    uint32_t equal = 0;
+    for (uint32_t other = 0; other < Group::lanes; ++other)
+      equal |= uint32_t(given[other] == value) << other;
+    equal &= g.members;
+    for (uint32_t left = equal; left != 0; left &= left - 1)
+      set(g, static_cast<uint32_t>(__builtin_ctz(left)), 0, equal);
+    rest &= ~equal;
+  }
 }
 void match_all(Group &g) {
   const uint32_t lane0 = static_cast<uint32_t>(__builtin_ctz(g.members));

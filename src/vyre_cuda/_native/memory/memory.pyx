@@ -161,14 +161,14 @@ cdef class Span:
 
     def __init__(self, object device, Buffer buffer not None, uint64_t offset, uint64_t count,
                  cnp.dtype dtype not None, tuple shape=None) -> None:
-        """`shape`: extents whose product is `count`; None for one axis."""
+        """`shape`: extents whose product is `count`, () for one element without axes; None for one axis."""
         self.device = device
         self._buffer = buffer
         self.offset = offset
         self.count = count
         self.dtype = dtype
         self.typenum = dtype.type_num
-        self._shape = shape if shape is not None and len(shape) > 1 else None
+        self._shape = shape if shape is not None and len(shape) != 1 else None
 
     @property
     def shape(self) -> tuple[int, ...]:

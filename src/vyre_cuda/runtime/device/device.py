@@ -725,7 +725,7 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
         What is not supported about the array: host memory, another GPU, a dtype, strides.
     """
     if isinstance(array, DeviceArray) and (device is None or device is array.device):
-        view: DeviceArray = array[:]
+        view: DeviceArray = array._view(0, array.shape)
         return view
     if device is None:
         kind, ordinal = array.__dlpack_device__()

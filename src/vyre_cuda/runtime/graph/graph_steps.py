@@ -36,7 +36,7 @@ Given: TypeAlias = Mapping[Any, Any]
 
 def kept(value: Any) -> Any:
     """The value as a graph keeps it: for an array, a view of its own."""
-    return value[:] if isinstance(value, DeviceArray) else value
+    return value._view(0, value.shape) if isinstance(value, DeviceArray) else value
 
 
 def resolve(value: Any, given: Given) -> Any:

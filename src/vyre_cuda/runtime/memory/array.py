@@ -30,7 +30,8 @@ _INTEROP = "vyre_cuda.runtime.memory.interop"
 
 
 class DeviceArray(Span):
-    """An array on a device, row by row; made by `Device.array`, `empty`, `zeros` and `full`. It has 1 to 32 axes.
+    """An array on a device, row by row; made by `Device.array`, `empty`, `zeros` and `full`, with 1 to 32 axes, or by
+    `vc.algorithms`, whose sums of whole arrays have none.
 
     `a[i]` is a NumPy scalar or, with several axes, a view of row i; `a[i, j]` and slices (of step 1, as the last index)
     work alike, and views share the memory. `a[i] = value` writes an element, or an array or a scalar to what is
@@ -93,6 +94,8 @@ class DeviceArray(Span):
         return self._view(0, shapes.reshaped(self.count, shape))
 
     def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of an array without axes")
         return int(self.shape[0])
 
     def __eq__(self, other: object) -> bool:
@@ -216,7 +219,7 @@ class DeviceArray(Span):
         ResourceError
             The device has no memory left.
         """
-        made = self.device.empty(self.shape, self.type)
+        made = self.device._new(self.shape, self.dtype)
         made.copy_from(self)
         return made
 

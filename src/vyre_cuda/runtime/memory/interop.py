@@ -86,7 +86,7 @@ def adopt(device: Device, value: Any, stream: Stream | None = None) -> DeviceArr
     source = named_stream(device.context, LEGACY_STREAM if foreign.source is None else foreign.source)
     nbytes = foreign.size * foreign.dtype.itemsize
     buffer = adopt_memory(device.context, foreign.address, nbytes, source, foreign.read_only, foreign.owner)
-    return DeviceArray(device, buffer, 0, foreign.size, foreign.dtype, foreign.shape)
+    return DeviceArray(device, buffer, 0, foreign.size, foreign.dtype, foreign.shape or (1,))
 
 
 def _described(device: Device, value: Any, stream: Stream | None) -> Foreign:

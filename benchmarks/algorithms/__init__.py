@@ -1,0 +1,1 @@
+"""The peers of bench_algorithms.py."""

@@ -1,0 +1,98 @@
+"""Places given by arrays: take, put, searchsorted."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from vyre_cuda.algorithms.programs import place
+from vyre_cuda.algorithms.programs.keys import keys_of
+from vyre_cuda.algorithms.reductions import delivered
+from vyre_cuda.algorithms.work import Work, index_type, normal_axis, refuse_shared, require_device_array, tiles, type_of
+from vyre_cuda.ir.core.types import i64, u64
+
+
+def taken(x: Any, indices: Any, axis: Any, mode: str, out: Any) -> Any:
+    """`take` on either kind of array."""
+    _check_mode(mode)
+    if axis is None:
+        x, axis = x.reshape(x.size), 0
+    axis = normal_axis(axis, x.ndim)
+    if isinstance(x, np.ndarray):
+        return delivered(np.take(x, indices, axis=axis, mode=mode), out)  # type: ignore[call-overload]
+    require_device_array("x", x)
+    require_device_array("indices", indices)
+    _check_indices(indices)
+    work = Work(x, indices)
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    result = work.result(shape, x.type, out, x, indices)
+    if result.size and not x.shape[axis]:
+        raise IndexError("cannot do a non-empty take from an empty axes.")
+    program = place.take(x.type, indices.type, mode, index_type(x.size, result.size))
+    sizes = (result.size, x.shape[axis], indices.size, math.prod(x.shape[axis + 1 :]))
+    work.launch(program, x, indices, result, *sizes, blocks=tiles(result.size, place.THREADS))
+    return result
+
+
+def put_values(x: Any, indices: Any, values: Any, mode: str) -> None:
+    """`put` on either kind of array."""
+    _check_mode(mode)
+    if isinstance(x, np.ndarray):
+        np.put(x, indices, values, mode=mode)  # type: ignore[arg-type]
+        return
+    require_device_array("x", x)
+    require_device_array("indices", indices)
+    require_device_array("values", values)
+    _check_indices(indices)
+    if values.type is not x.type:
+        raise TypeError(f"values are of {values.type}, the array of {x.type}: convert them first")
+    if not indices.size:
+        return
+    if not x.size:
+        raise IndexError("cannot replace elements of an empty array")
+    if not values.size:
+        return
+    refuse_shared("x", x, indices, values)
+    work = Work(x, indices, values)
+    last = work.scratch(x.size, u64)
+    last.fill(0)
+    index = index_type(x.size, indices.size)
+    winners = place.winners(indices.type, mode, index)
+    work.launch(winners, indices, last, indices.size, x.size, blocks=tiles(indices.size, place.THREADS))
+    program = place.put(x.type, index)
+    work.launch(program, x, values, last, x.size, values.size, blocks=tiles(x.size, place.THREADS))
+
+
+def searched(x: Any, v: Any, side: str, out: Any) -> Any:
+    """`searchsorted` on either kind of array."""
+    if side not in ("left", "right"):
+        raise ValueError(f"side must be 'left' or 'right' (got {side!r})")
+    if x.ndim != 1:
+        raise ValueError("object too deep for desired array")
+    if isinstance(x, np.ndarray):
+        if x.dtype != v.dtype:
+            raise TypeError(f"elements of {v.dtype} are searched for in {x.dtype}: convert one of them")
+        type_ = type_of(x)
+        found = np.searchsorted(keys_of(x, type_), keys_of(v, type_), side=side)  # type: ignore[call-overload]
+        return delivered(np.asarray(found), out)
+    require_device_array("x", x)
+    require_device_array("v", v)
+    if x.type is not v.type:
+        raise TypeError(f"elements of {v.type} are searched for in {x.type}: convert one of them")
+    work = Work(x, v)
+    result = work.result(v.shape, i64, out, x, v)
+    program = place.search(x.type, side == "right", index_type(x.size, v.size))
+    work.launch(program, x, v, result, x.size, v.size, blocks=tiles(v.size, place.THREADS))
+    return result
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in place.MODES:
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+
+
+def _check_indices(indices: Any) -> None:
+    if not indices.type.is_integer:
+        raise TypeError(f"indices are of {indices.type}; they must be integers")

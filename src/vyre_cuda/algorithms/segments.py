@@ -1,0 +1,57 @@
+"""Reductions of segments, which an array of offsets names: segmented_sum, segmented_min."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from vyre_cuda.algorithms import orders
+from vyre_cuda.algorithms.combining import Combining, combining
+from vyre_cuda.algorithms.programs import segment
+from vyre_cuda.algorithms.reductions import Array, delivered
+from vyre_cuda.algorithms.work import Work, index_type, require_device_array, type_of
+from vyre_cuda.ir.core.types import bool_
+from vyre_cuda.runtime.memory.array import DeviceArray
+
+
+def segmented(name: str, x: Any, offsets: Any, out: Any) -> Any:
+    """One of the functions, on either kind of array."""
+    if not isinstance(x, (DeviceArray, np.ndarray)):
+        raise TypeError(f"segmented_{name} takes a DeviceArray or a NumPy array, not a {type(x).__name__}")
+    if x.ndim != 1 or offsets.ndim != 1 or not offsets.size:
+        raise ValueError("a segmented reduction takes an array with one axis and at least one offset")
+    type_ = x.type if isinstance(x, DeviceArray) else type_of(x)
+    if type_ is bool_ and name == "min":
+        raise TypeError("segmented_min takes numbers, not bools")
+    how = combining(name, type_)
+    if isinstance(x, np.ndarray):
+        return _on_host(how, x, offsets, out)
+    require_device_array("offsets", offsets)
+    if not offsets.type.is_integer:
+        raise TypeError(f"offsets are of {offsets.type}; they must be integers")
+    work = Work(x, offsets)
+    result = work.result((offsets.size - 1,), how.result, out, x, offsets)
+    program = segment.program(how, offsets.type, index_type(x.size))
+    work.launch(program, x, offsets, result, x.size, blocks=result.size)
+    return result
+
+
+def _on_host(how: Combining, x: Array, offsets: Array, out: Any) -> Array:
+    places = offsets.astype(np.int64)
+    if places[0] < 0 or places[-1] > x.size or (places[1:] < places[:-1]).any():
+        raise ValueError("offsets must ascend, from 0 on at the least, and end within the array")
+    with np.errstate(all="ignore"):
+        found = [_segment(how, x[first:end]) for first, end in pairwise(places)]
+        return delivered(np.array(found, how.kind.dtype).astype(how.result.dtype), out)
+
+
+def _segment(how: Combining, elements: Array) -> Any:
+    values = elements.astype(how.kind.dtype)
+    if not values.size:
+        # A sum of nothing begins with what changes nothing, and ends as 0.
+        return 0 if how.name == "sum" else how.neutral_numbers()[0]
+    if how.kind.is_float:
+        return orders.row(how, values)
+    return values.sum(dtype=how.kind.dtype) if how.name == "sum" else values.min()

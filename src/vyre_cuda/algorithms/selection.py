@@ -1,0 +1,149 @@
+"""Selection: compress, nonzero, unique."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from vyre_cuda.algorithms.indexing import taken
+from vyre_cuda.algorithms.programs import scan, select
+from vyre_cuda.algorithms.programs.keys import keys_of
+from vyre_cuda.algorithms.reductions import Array, delivered
+from vyre_cuda.algorithms.sorting import sorted_arrays
+from vyre_cuda.algorithms.work import Work, index_type, normal_axis, refuse_shared, require_device_array, tiles, type_of
+from vyre_cuda.ir.core.types import i64, u64
+from vyre_cuda.runtime.memory.array import DeviceArray
+
+_REMEDY = "give out=, which is large enough for the largest result, and count=, an array of one u64"
+
+
+def compressed(condition: Any, x: Any, axis: Any, out: Any, count: Any) -> Any:
+    """`compress` on either kind of array."""
+    if isinstance(x, np.ndarray):
+        if not isinstance(condition, np.ndarray):
+            condition = np.asarray(condition)
+        _check_condition(condition, x.size if axis is None else x.shape[normal_axis(axis, x.ndim)])
+        return _counted(np.compress(condition, x, axis=axis), out, count)
+    require_device_array("x", x)
+    require_device_array("condition", condition)
+    if axis is not None and x.ndim > 1:
+        axis = normal_axis(axis, x.ndim)
+        _check_condition(condition, x.shape[axis])
+        if out is not None or count is not None:
+            raise ValueError("out= and count= are for arrays with one axis, or axis=None: reshape the array")
+        return taken(x, nonzeros(condition, None, None)[0], axis, "clip", None)
+    _check_condition(condition, x.size)
+    work = Work(x, condition)
+    how = select.Selection(condition.type, x.type)
+    return _selected(work, "compress", how, (condition, x), condition.size, x.size, out, count)
+
+
+def _check_condition(condition: Any, extent: int) -> None:
+    if condition.ndim != 1:
+        raise ValueError("condition must be a 1-d array")
+    if condition.size > extent:
+        raise ValueError(f"a condition of {condition.size} elements for {extent}; it has at most as many")
+
+
+def nonzeros(x: Any, out: Any, count: Any) -> Any:
+    """`nonzero` on either kind of array."""
+    if isinstance(x, np.ndarray):
+        found = np.nonzero(x)
+        return (_counted(found[0], out, count),) if out is not None else found
+    require_device_array("x", x)
+    work = Work(x)
+    if out is not None and x.ndim != 1:
+        raise ValueError("out= and count= are for arrays with one axis: reshape the array")
+    places = _selected(work, "nonzero", select.Selection(x.type, None), (x,), x.size, x.size, out, count)
+    if x.ndim == 1:
+        return (places,)
+    coordinates = []
+    index = index_type(x.size)
+    for axis, extent in enumerate(x.shape):
+        made = work.empty((places.size,), i64)
+        stride = math.prod(x.shape[axis + 1 :])
+        blocks = tiles(places.size, select.THREADS)
+        work.launch(select.coordinate(index), places, made, places.size, stride, extent, blocks=blocks)
+        coordinates.append(made)
+    return tuple(coordinates)
+
+
+def uniques(x: Any, out: Any, count: Any) -> Any:
+    """`unique` on either kind of array."""
+    if isinstance(x, np.ndarray):
+        ordered = sorted_arrays(x, None, None, None)
+        keys = keys_of(ordered, type_of(x))
+        is_first = np.ones(keys.size, np.bool_)
+        is_first[1:] = keys[1:] != keys[:-1]
+        return _counted(ordered[is_first], out, count)
+    require_device_array("x", x)
+    work = Work(x)
+    if out is None:
+        work.refuse_in_recording("unique", _REMEDY)
+    ordered = work.scratch(x.size, x.type)
+    sorted_arrays(x.reshape(x.size), None, 0, ordered)
+    return _selected(work, "unique", select.Selection(None, x.type), (ordered,), x.size, x.size, out, count)
+
+
+def _counted(found: Array, out: Any, count: Any) -> Array:
+    """A result of NumPy arrays, at the beginning of `out` where that is given."""
+    if (out is None) != (count is None):
+        raise TypeError("out= and count= are given together")
+    if out is None:
+        return found
+    delivered(found, out[: found.size])
+    count[0] = found.size
+    return out  # type: ignore[no-any-return]
+
+
+def _selected(
+    work: Work,
+    name: str,
+    how: select.Selection,
+    sources: tuple[DeviceArray, ...],
+    n: int,
+    most: int,
+    out: Any,
+    count: Any,
+) -> DeviceArray:
+    """What is kept of `n` elements; with `out` and `count` without waiting."""
+    if (out is None) != (count is None):
+        raise TypeError("out= and count= are given together")
+    if out is None:
+        work.refuse_in_recording(name, _REMEDY)
+        made, number = work.empty((most,), how.result), work.empty((1,), u64)
+        _launch(work, how, sources, n, made, number)
+        kept = int(number.numpy()[0])
+        view = made._flat(0, kept)
+        return view if 2 * kept >= most else view.copy()
+    require_device_array("out", out)
+    require_device_array("count", count)
+    if out.type is not how.result or count.type is not u64:
+        raise TypeError(f"out must have elements of {how.result}, and count one of u64")
+    if out.size < most or count.size != 1:
+        raise ValueError(f"out has {out.size} elements and count {count.size}; {most} and 1 are needed")
+    for each in (out, count):
+        refuse_shared("out or count", each, *sources)
+    refuse_shared("out", out, count)
+    _launch(work, how, sources, n, out, count)
+    return out  # type: ignore[no-any-return]
+
+
+def _launch(
+    work: Work, how: select.Selection, sources: tuple[DeviceArray, ...], n: int, out: DeviceArray, count: DeviceArray
+) -> None:
+    if not n:
+        count.fill(0)
+        return
+    m = tiles(n, select.TILE)
+    levels = scan.levels_of(m)
+    index = index_type(n)
+    program = select.program(how, index, levels=levels)
+    if not levels:
+        work.launch(program, *sources, out, count, n, blocks=1)
+        return
+    words = work.scratch(scan.published_words(select.counting(index), 1, m), u64)
+    words.fill(0)
+    work.launch(program, *sources, out, count, words, n, m, *scan.level_starts(m, 1, levels), blocks=m)

@@ -1,0 +1,179 @@
+"""Selection, places, counting, segments and products: NumPy's results, and its errors or assertions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda import algorithms
+from vyre_cuda.testing.compare import assert_same
+
+from .data import drawn, special
+
+# One block selects from up to 4,096 elements; a group is 32 tiles.
+SIZES = [1, 300, 4097, pytest.param(140_001, marks=pytest.mark.thin)]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("type_", [vc.bool_, vc.i16, vc.f32], ids=str)
+def test_compress_nonzero_unique(device: vc.Device, type_: vc.Type, n: int) -> None:
+    x = drawn(type_, n)
+    condition = np.random.default_rng(n).random(n) < 0.5
+    there = device.array(x)
+    assert_same(np.compress(condition, x), algorithms.compress(device.array(condition), there).numpy())
+    assert_same(np.nonzero(x)[0], algorithms.nonzero(there)[0].numpy())
+    got = algorithms.unique(there).numpy()
+    assert_same(algorithms.unique(x), got)
+    assert np.array_equal(np.unique(x), got)
+
+
+def test_unique_has_one_nan_and_one_zero(device: vc.Device) -> None:
+    x = np.array([0.0, np.nan, -0.0, -np.nan, 1, np.inf], np.float32)
+    assert np.array_equal(algorithms.unique(device.array(x)).numpy(), [0, 1, np.inf, np.nan], equal_nan=True)
+
+
+def test_compress_along_an_axis_and_nonzero_of_several(device: vc.Device) -> None:
+    x = drawn(vc.f32, 600).reshape(20, 30)
+    condition = np.random.default_rng(1).random(30) < 0.5
+    there = device.array(x)
+    for taken in (condition, condition[:9]):
+        got = algorithms.compress(device.array(taken), there, 1).numpy()
+        assert_same(np.compress(taken, x, axis=1), got)
+    for want, got in zip(np.nonzero(x), algorithms.nonzero(there), strict=True):
+        assert_same(want, got.numpy())
+    assert_same(np.compress(condition, x), algorithms.compress(device.array(condition), there).numpy())
+
+
+def test_out_and_count(device: vc.Device) -> None:
+    x = drawn(vc.f32, 5000)
+    out, count = device.empty(5000, vc.f32), device.zeros(1, vc.u64)
+    assert algorithms.compress(device.array(x > 1), device.array(x), out=out, count=count) is out
+    kept = int(count.numpy()[0])
+    assert_same(x[x > 1], out.numpy()[:kept])
+    host, number = np.empty(5000, np.float32), np.zeros(1, np.uint64)
+    algorithms.compress(x > 1, x, out=host, count=number)
+    assert (number[0], host[: number[0]].tobytes()) == (kept, x[x > 1].tobytes())
+    with pytest.raises(TypeError, match="given together"):
+        algorithms.compress(device.array(x > 1), device.array(x), out=out)
+    with pytest.raises(ValueError, match="are needed"):
+        algorithms.unique(device.array(x), out=out[:10], count=count)
+    with pytest.raises(ValueError, match="at most as many"):
+        algorithms.compress(device.array(x > 1), device.array(x)[:10])
+
+
+def test_nothing_and_everything(device: vc.Device) -> None:
+    x = device.array(np.arange(5000, dtype=np.int32))
+    none, all_ = device.zeros(5000, vc.u8), device.full(5000, 1, vc.u8)
+    assert algorithms.compress(none, x).numpy().size == 0
+    assert_same(x.numpy(), algorithms.compress(all_, x).numpy())
+    empty = device.empty(0, vc.f32)
+    assert algorithms.unique(empty).size == algorithms.nonzero(empty)[0].size == 0
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+@pytest.mark.parametrize("indices", [np.int64, np.int8, np.uint32])
+def test_take_and_put(device: vc.Device, mode: Any, indices: Any) -> None:
+    x = drawn(vc.f32, 600).reshape(20, 30)
+    low = -20 if np.dtype(indices).kind == "i" else 0
+    places = np.random.default_rng(2).integers(low, 20, (7, 3)).astype(indices)
+    for axis in (0, 1, None):
+        got = algorithms.take(device.array(x), device.array(places), axis, mode=mode).numpy()
+        assert_same(np.take(x, places, axis=axis, mode=mode), got)
+    values = drawn(vc.f32, 5, seed=4)
+    got = device.array(x)
+    algorithms.put(got, device.array(places), device.array(values), mode)
+    np.put(x, places, values, mode=mode)
+    assert_same(x, got.numpy())
+
+
+def test_an_index_out_of_bounds(device: vc.Device) -> None:
+    x, places = device.zeros(10, vc.f32), device.array(np.array([3, 10]))
+    with pytest.raises(vc.KernelAssertionError, match="out of bounds"):
+        algorithms.take(x, places).numpy()
+    algorithms.put(x, places, x[:2].copy())
+    with pytest.raises(vc.KernelAssertionError, match="out of bounds"):
+        device.synchronize()
+    with pytest.raises(IndexError):
+        algorithms.take(x.numpy(), places.numpy())
+    with pytest.raises(ValueError, match="mode"):
+        algorithms.take(x, places, mode="near")
+    with pytest.raises(TypeError, match="integers"):
+        algorithms.take(x, x)
+
+
+@pytest.mark.parametrize("type_", [vc.u8, vc.i8, vc.i32, vc.u64], ids=str)
+def test_bincount(device: vc.Device, type_: vc.Type) -> None:
+    for n, minlength in ((0, 0), (5000, 0), (40_001, 300), (5000, 9000)):
+        x = np.random.default_rng(n).integers(0, 127, n).astype(type_.dtype)
+        got = algorithms.bincount(device.array(x), minlength).numpy()
+        assert_same(np.bincount(x.astype(np.int64), minlength=minlength), got)
+        assert_same(algorithms.bincount(x, minlength), got)
+
+
+def test_numbers_without_a_count(device: vc.Device) -> None:
+    negative, large = device.array(np.array([-1, 2], np.int32)), device.array(np.array([7], np.uint8))
+    with pytest.raises(ValueError, match="negative"):
+        algorithms.bincount(negative)
+    for x in (negative, large):
+        with pytest.raises(vc.KernelAssertionError, match="no place in the counts"):
+            algorithms.bincount(x, out=device.empty(5, vc.i64)).numpy()
+
+
+@pytest.mark.parametrize("type_", [vc.f32, vc.f64, vc.i32, vc.u8], ids=str)
+def test_histogram(device: vc.Device, type_: vc.Type) -> None:
+    x = drawn(type_, 20_000)
+    for keywords in ({}, {"bins": 7, "range": (-1, 3.5)}, {"bins": 5000, "range": (0, 9)}, {"bins": [0, 1, 1.5, 20]}):
+        counts, edges = algorithms.histogram(device.array(x), **keywords)
+        want, want_edges = np.histogram(x, **keywords)
+        assert_same(want.astype(np.int64), counts.numpy())
+        assert np.array_equal(want_edges, edges)
+        assert_same(algorithms.histogram(x, **keywords)[0], counts.numpy())
+
+
+def test_histogram_refuses(device: vc.Device) -> None:
+    x = device.array(special(vc.f32, 100))
+    with pytest.raises(ValueError, match="not finite"):
+        algorithms.histogram(x)
+    with pytest.raises(ValueError, match="monotonically"):
+        algorithms.histogram(x, [2, 1])
+    with pytest.raises(ValueError, match="larger than min"):
+        algorithms.histogram(x, 3, (2, 1))
+    counts, _ = algorithms.histogram(x, 3, (-1, 1))
+    assert_same(algorithms.histogram(x.numpy(), 3, (-1, 1))[0], counts.numpy())
+
+
+@pytest.mark.parametrize("type_", [vc.i16, vc.f16, vc.f32], ids=str)
+def test_segments(device: vc.Device, type_: vc.Type) -> None:
+    x = drawn(type_, 40_000)
+    offsets = np.array([0, 0, 5, 5, 133, 20_000, 40_000, 40_000])
+    for function in (algorithms.segmented_sum, algorithms.segmented_min):
+        assert_same(function(x, offsets), function(device.array(x), device.array(offsets)).numpy())
+    within = algorithms.segmented_sum(x, np.array([0, 9000]))[0]
+    assert_same(np.asarray(algorithms.sum(x[:9000])), np.asarray(within))
+
+
+@pytest.mark.parametrize("offsets", [[0, 41], [3, 1], [-1, 4]])
+def test_offsets_that_do_not_fit(device: vc.Device, offsets: list[int]) -> None:
+    x = drawn(vc.f32, 40)
+    with pytest.raises(ValueError, match="ascend"):
+        algorithms.segmented_sum(x, np.array(offsets))
+    with pytest.raises(vc.KernelAssertionError, match="offset"):
+        algorithms.segmented_sum(device.array(x), device.array(np.array(offsets))).numpy()
+
+
+@pytest.mark.parametrize("type_", [vc.f32, vc.f64], ids=str)
+def test_matmul(device: vc.Device, type_: vc.Type) -> None:
+    for m, k, n in ((1, 1, 1), (130, 37, 129), (128, 8, 256), (3, 9, 2)):
+        x, y = drawn(type_, m * k).reshape(m, k), drawn(type_, k * n, seed=5).reshape(k, n)
+        got = algorithms.matmul(device.array(x), device.array(y)).numpy()
+        assert_same(algorithms.matmul(x, y), got)
+        assert np.allclose(x.astype(np.float64) @ y, got, atol=1e-3)
+    empty = algorithms.matmul(device.empty((3, 0), type_), device.empty((0, 2), type_)).numpy()
+    assert_same(np.zeros((3, 2), type_.dtype), empty)
+    with pytest.raises(ValueError, match="do not fit"):
+        algorithms.matmul(device.array(x), device.array(x[:2]))
+    with pytest.raises(TypeError, match="f32 or of f64"):
+        algorithms.matmul(device.zeros((2, 2), vc.i32), device.zeros((2, 2), vc.i32))
