@@ -2,8 +2,8 @@
 
     python benchmarks/bench_worker.py [--calls 100000]
 
-Prints a line for each way: median, 99th and 99.9th percentile and the worst, in microseconds. The C program is built with
-the system's compiler and linked to libcuda; without either, its lines are missing.
+Prints a line for each way: median, 99th and 99.9th percentile and the worst, in microseconds. The C program is built
+with the system's compiler and linked to libcuda; without either, its lines are missing.
 """
 
 from __future__ import annotations
@@ -42,6 +42,15 @@ def empty() -> vc.Program:
     a = b.scalar("a", vc.u32)
     with b.if_(vc.global_id.x < a):
         x[vc.global_id.x] = a
+    return b.build()
+
+
+def bare() -> vc.Program:
+    """A kernel of one scalar, without arrays."""
+    b = vc.Builder("bare", block=32)
+    a = b.scalar("a", vc.u32)
+    with b.if_(vc.global_id.x < a):
+        b.let("nothing", a)
     return b.build()
 
 
@@ -91,7 +100,7 @@ def main() -> None:
     with vc.Device(options.device) as device:
         if not device.properties.is_emulator:
             twin(calls)
-        kernel, nothing = device.compile(saxpy()), device.compile(empty())
+        kernel, nothing, without = (device.compile(each()) for each in (saxpy, empty, bare))
         x, y, out = (np.arange(N, dtype=np.float32) for _ in range(3))
         dx, dy, dout = device.array(x), device.array(y), device.array(out)
         one = device.zeros(1, vc.u32)
@@ -102,7 +111,8 @@ def main() -> None:
 
         show("call, arrays of 4 KiB", measured(lambda: kernel(x, y, 2.0, out=out), calls))
         show("launch and synchronize", measured(launched, calls))
-        with device.worker([kernel, nothing]) as worker:
+        with device.worker([kernel, nothing, without]) as worker:
+            show("worker, bound, no array", measured(worker.bind(without, 0, grid=1), calls))
             bound = worker.bind(nothing, one, 0)
             bound_arrays = worker.bind(kernel, dx, dy, dout, 2.0)
             show("worker, bound, empty", measured(bound, calls))

@@ -34,6 +34,8 @@ INNER = {
     "Value.read",
     "RecordedCall.run",
     "Type.convert",
+    "Worker.come_back",
+    "Worker.leave",
     "Worker.number_of",
     "Worker.read_stats",
     "Worker.run_arguments",

@@ -186,8 +186,8 @@ cdef class WorkerHandle:
         arguments.run.origin = origin_of(&self._seen)
         run_at_length(self, number, &arguments.run, nanoseconds(timeout))
 
-    def pause(self, timeout: float | None = None) -> bool:
-        """Whether the worker has left the device in time; it is paused in either case."""
+    def leave(self, timeout: float | None = None) -> bool:
+        """Pause. Whether the worker has left the device in time; it is paused in either case."""
         cdef int64_t timeout_ns = nanoseconds(timeout)
         cdef vyc_status status
         with nogil:
@@ -197,7 +197,8 @@ cdef class WorkerHandle:
         check(status)
         return True
 
-    def resume(self) -> None:
+    def come_back(self) -> None:
+        """Undo one pause."""
         check(vyc_worker_resume(self._h))
 
     def shut(self, timeout: float | None = None) -> bool:

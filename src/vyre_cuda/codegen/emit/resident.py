@@ -1,7 +1,8 @@
 """The entry of a worker: a kernel that stays on the device and runs the blocks of others as calls arrive in memory.
 
 A call is a slot of a ring in page-locked memory: 32 words of 8 bytes, each with four bytes of the call and, above them,
-the call's number. The first warp loads all of them at once, each lane one. A word is written and read whole, so a slot
+the call's number. The first warp loads the first half of them at once, each lane one, and the second half where the
+slot says that the call uses it. A word is written and read whole, so a slot
 counts as soon as the words that the call uses have its number, in whatever order they arrive (PTX ISA 8.10.2: a
 relaxed or acquiring access of 8 aligned bytes is single-copy atomic). Each load acquires, and the barrier after it
 passes that on to the block: what the host or other kernels wrote before the call was submitted is seen by plain loads.
@@ -128,7 +129,7 @@ def entry_lines(kernels: list[list[str]], threads: int, call_bytes: int) -> list
         f".visible .entry {ENTRY}(\n{declared}\n)",
         f".reqntid {threads}, 1, 1",
         "{",
-        "  .reg .pred %w_p, %w_q, %w_idle, %w_rest;",
+        "  .reg .pred %w_p, %w_q, %w_idle, %w_rest, %w_near;",
         "  .reg .b32 %w_tid, %w_call, %w_mask, %w_launch, %w_i, %w_low, %w_high, %w_polls, %w_shared, %w_kernel;",
         "  .reg .b32 %w_x, %w_y, %w_z, %w_nx, %w_ny, %w_nz, %w_tx, %w_ty, %w_tz;",
         "  .reg .b64 %w_slots, %w_answers, %w_more, %w_ended, %w_limit, %w_busy;",
@@ -173,8 +174,11 @@ def _wait_for_call() -> list[str]:
         f"  mad.wide.u32 %w_at, %w_i, {SLOT_WORDS * 8}, %w_slots;",
         "  mad.wide.u32 %w_at, %w_tid, 8, %w_at;",
         "  mov.u32 %w_polls, 0;",
+        "  not.b32 %w_high, %w_call;",
+        "  mov.b64 %w_word, {%w_high, %w_high};",  # of lanes that load nothing: another number
+        f"  setp.lt.u32 %w_near, %w_tid, {SLOT_WORDS // 2};",
         "$W_poll:",
-        "  ld.acquire.sys.global.u64 %w_word, [%w_at];",
+        "  @%w_near ld.acquire.sys.global.u64 %w_word, [%w_at];",
         "  mov.b64 {%w_low, %w_high}, %w_word;",
         f"  shfl.sync.idx.b32 %w_i, %w_low, 0, 31, {_FULL};",
         "  and.b32 %w_i, %w_i, 255;",
@@ -184,6 +188,9 @@ def _wait_for_call() -> list[str]:
         "  or.pred %w_q, %w_q, %w_p;",
         f"  vote.sync.all.pred %w_p, %w_q, {_FULL};",
         "  @%w_p bra $W_taken;",
+        # If this was the header of an earlier call, more is loaded than is needed.
+        f"  max.u32 %w_i, %w_i, {SLOT_WORDS // 2};",
+        "  setp.lt.u32 %w_near, %w_tid, %w_i;",
         "  add.u32 %w_polls, %w_polls, 1;",
         f"  and.b32 %w_i, %w_polls, {_POLLS - 1};",
         "  setp.ne.u32 %w_p, %w_i, 0;",

@@ -152,7 +152,7 @@ class Worker(WorkerHandle):
         KernelTimeoutError
             A call has not ended; the worker is paused all the same.
         """
-        if not super().pause(timeout):
+        if not self.leave(timeout):
             raise KernelTimeoutError(
                 f"a call of the worker has not ended after {timeout} s", launches=self.context.in_flight()
             )
@@ -165,7 +165,7 @@ class Worker(WorkerHandle):
         ValueError
             The worker is not paused.
         """
-        super().resume()
+        self.come_back()
 
     def stats(self) -> WorkerStats:
         """What the worker has done so far.
@@ -205,7 +205,9 @@ class Worker(WorkerHandle):
         if not self.device.is_closed:
             self.close()
 
-    __dir__ = without("submit_plain", "submit_arguments", "run_arguments", "read_stats", "shut", "number_of")
+    __dir__ = without(
+        "leave", "come_back", "submit_plain", "submit_arguments", "run_arguments", "read_stats", "shut", "number_of"
+    )
     __reduce_ex__ = refuse_pickle
 
     def __repr__(self) -> str:
