@@ -8,8 +8,9 @@
 /* As SPIN_NS and the like in submission/wait.c. */
 #define SPIN_NS UINT64_C(200000)
 #define LOOKS_AT_END 16u /* looks for the answer between two looks whether the worker has ended */
-#define LOOKS_UNASKED 256u /* the same for queries of the driver, which alone can report a fault   \
-                            */
+#define LOOKS_UNASKED                                                                              \
+  256u /* the same for queries of the driver, which alone can report a fault                       \
+        */
 #define UNSPECIFIED_BYTE 0xa5 /* as VYC_UNSPECIFIED_BYTE of submissions */
 
 /* ---- calls that nobody has ------------------------------------------------------------------- */
@@ -143,8 +144,11 @@ static vyc_status settle(const vyc_worker_call *call, vyc_buffer *buffer, int64_
                      call->prepared->name);
   *main_out |= (buffer->block != NULL && buffer->block->recycled) || (marks & main_bit) != 0;
   if (VYC_UNLIKELY((marks & ~main_bit) != 0)) {
+    vyc_context *context = buffer->child.context;
+    const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
     const vyc_status status =
-        vyc__slots_finish(buffer->child.context, marks & ~main_bit, &buffer->far, timeout_ns);
+        vyc__slots_finish(context, marks & ~main_bit, &buffer->far, timeout_ns);
+    vyc__capture_restore(context->driver, mode);
     if (status != VYC_OK) return status == VYC_NOT_READY ? not_begun(call) : status;
   }
   return vyc__buffer_wait(buffer);
@@ -184,7 +188,9 @@ static vyc_status place_arguments(vyc_worker_call *call, const vyc_run *run) {
   }
   vyc__count(&context->counters, staged_in_bytes, staged);
   if (!main) return VYC_OK;
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const vyc_status status = vyc__stream_finish(context, context->main, run->timeout_ns);
+  vyc__capture_restore(context->driver, mode);
   return status == VYC_NOT_READY ? not_begun(call) : status;
 }
 
@@ -224,12 +230,6 @@ static void put_clear(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
   call->in_ring = true;
 }
 
-/* The caller has the claim. Calls before this one must go on, or there will never be room. */
-static vyc_status keep_going(vyc_worker *worker) {
-  if (vyc__worker_is_running(worker) || vyc__worker_is_paused(worker)) return VYC_OK;
-  return vyc__worker_launch(worker);
-}
-
 /* The caller has the claim, and there is room. If the worker cannot be launched, nobody has seen
  * the slots, and they are free again. */
 static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
@@ -243,7 +243,7 @@ static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
     call->in_ring = true;
   }
   if (!call->in_ring) return VYC_OK;
-  const vyc_status status = keep_going(worker);
+  const vyc_status status = vyc__ring_go_on(worker);
   if (VYC_UNLIKELY(status != VYC_OK)) {
     worker->next = before;
     call->in_ring = false;
@@ -260,7 +260,7 @@ static vyc_status try_put(vyc_worker_call *call, uint32_t kernel, const vyc_run 
   } else if (VYC_LIKELY(vyc__ring_has_room(worker, call->clear_count + 1))) {
     status = put(call, kernel, run);
   } else {
-    status = keep_going(worker);
+    status = vyc__ring_go_on(worker);
     if (status == VYC_OK) status = VYC_NOT_READY;
   }
   vyc__claim_drop(&worker->claim);
@@ -306,16 +306,9 @@ static vyc_status begin_again(vyc_worker_call *call) {
   }
   if (!vyc__claim_try(&worker->claim)) return VYC_OK; /* whoever has it launches it, or lets go */
   vyc_status status = VYC_OK;
-  if (!vyc__ring_is_answered(worker, call->number)) status = keep_going(worker);
+  if (!vyc__ring_is_answered(worker, call->number)) status = vyc__ring_go_on(worker);
   vyc__claim_drop(&worker->claim);
   return status;
-}
-
-static vyc_status ask_driver(const vyc_worker *worker) {
-  vyc_context *context = worker->child.context;
-  const vyc_status status =
-      vyc__ready(context, context->driver->cuStreamQuery(worker->stream), "cuStreamQuery");
-  return status == VYC_OK ? VYC_NOT_READY : status;
 }
 
 vyc_status vyc__call_look(vyc_worker_call *call) {
@@ -323,7 +316,7 @@ vyc_status vyc__call_look(vyc_worker_call *call) {
   if (has_ended(call)) return VYC_OK;
   if (++call->looks % LOOKS_AT_END != 0) return VYC_NOT_READY;
   if (VYC_UNLIKELY(!vyc__worker_is_running(worker))) VYC_TRY(begin_again(call));
-  return call->looks % LOOKS_UNASKED == 0 ? ask_driver(worker) : VYC_NOT_READY;
+  return call->looks % LOOKS_UNASKED == 0 ? vyc__worker_ask(worker) : VYC_NOT_READY;
 }
 
 vyc_status vyc__call_wait(vyc_worker_call *call, int64_t timeout_ns) {

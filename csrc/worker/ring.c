@@ -85,7 +85,7 @@ bool vyc__worker_is_running(const vyc_worker *worker) {
   return launch != 0 && (uint32_t)(end >> 32) != launch;
 }
 
-vyc_status vyc__worker_launch(vyc_worker *worker) {
+static vyc_status launch_it(vyc_worker *worker) {
   vyc_context *context = worker->child.context;
   const uint32_t before = atomic_load_explicit(&worker->launch, memory_order_relaxed);
   uint32_t first = before == 0 ? worker->from : (uint32_t)atomic_load(end_of(worker));
@@ -105,4 +105,18 @@ vyc_status vyc__worker_launch(vyc_worker *worker) {
   atomic_store_explicit(&worker->launch, launch, memory_order_release);
   atomic_fetch_add_explicit(&worker->launch_count, 1, memory_order_relaxed);
   return VYC_OK;
+}
+
+vyc_status vyc__ring_go_on(vyc_worker *worker) {
+  if (vyc__worker_is_running(worker) || vyc__worker_is_paused(worker)) return VYC_OK;
+  return launch_it(worker);
+}
+
+vyc_status vyc__worker_ask(const vyc_worker *worker) {
+  vyc_context *context = worker->child.context;
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  const vyc_status status =
+      vyc__ready(context, context->driver->cuStreamQuery(worker->stream), "cuStreamQuery");
+  vyc__capture_restore(context->driver, mode);
+  return status == VYC_OK ? VYC_NOT_READY : status;
 }

@@ -236,19 +236,28 @@ vyc_status vyc_worker_resume(vyc_worker *worker) {
   return VYC_OK;
 }
 
-/* Calls that were submitted, and have not ended. */
-static vyc_status finish_calls(vyc_worker *worker, vyc_pace *pace) {
-  for (vyc_worker_call *call = atomic_load(&worker->calls); call != NULL; call = call->next) {
-    int expected = CALL_FLIGHT;
-    if (!atomic_compare_exchange_strong(&call->state, &expected, CALL_CLAIMED)) continue;
-    const vyc_status status = vyc__call_wait(call, vyc__pace_left(pace));
-    if (status == VYC_NOT_READY) {
-      vyc__call_set(call, CALL_FLIGHT);
-      return status;
-    }
-    VYC_TRY(vyc__call_collect(call, status));
+/* Whether all calls up to now have ended; if the worker has left some, it is launched for them. */
+static vyc_status look_on(vyc_worker *worker, uint32_t last) {
+  vyc_status status = VYC_OK;
+  if (vyc__ring_is_answered(worker, last)) return VYC_OK;
+  if (!vyc__worker_is_running(worker)) {
+    vyc__claim_take(&worker->claim);
+    if (!vyc__ring_is_answered(worker, last)) status = vyc__ring_go_on(worker);
+    vyc__claim_drop(&worker->claim);
   }
-  return VYC_OK;
+  if (status == VYC_OK) status = vyc__worker_ask(worker);
+  return status;
+}
+
+static vyc_status finish_calls(vyc_worker *worker, vyc_pace *pace) {
+  vyc__claim_take(&worker->claim);
+  const uint32_t last = worker->next - 1;
+  vyc__claim_drop(&worker->claim);
+  for (;;) {
+    const vyc_status status = look_on(worker, last);
+    if (status != VYC_NOT_READY) return status;
+    VYC_TRY(vyc__pace(worker->child.context, pace));
+  }
 }
 
 vyc_status vyc_worker_close(vyc_worker *worker, int64_t timeout_ns) {
@@ -260,6 +269,7 @@ vyc_status vyc_worker_close(vyc_worker *worker, int64_t timeout_ns) {
   vyc__claim_take(&worker->claim); /* a thread that has it may not have seen that it is closed */
   atomic_store(&worker->closed, true);
   vyc__claim_drop(&worker->claim);
+  atomic_store(&worker->pauses, 0); /* what was submitted meanwhile is finished too */
   vyc_status status = finish_calls(worker, &pace);
   if (status == VYC_OK) status = pause_it(worker, vyc__pace_left(&pace));
   vyc__leave(context, &scope);

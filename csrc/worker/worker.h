@@ -76,8 +76,10 @@ uint32_t vyc__ring_put(vyc_worker *worker, uint32_t kernel, const uint32_t grid[
 bool vyc__ring_is_answered(const vyc_worker *worker, uint32_t number);
 /* The worker was launched and has not noted its end. */
 bool vyc__worker_is_running(const vyc_worker *worker);
-/* The caller has the claim, and the worker does not run. */
-vyc_status vyc__worker_launch(vyc_worker *worker);
+/* The caller has the claim. Launches the worker unless it runs or is paused. */
+vyc_status vyc__ring_go_on(vyc_worker *worker);
+/* VYC_NOT_READY, or the fault that has ended the worker, which only the driver can report. */
+vyc_status vyc__worker_ask(const vyc_worker *worker);
 
 /* ---- worker.c ---- */
 

@@ -143,7 +143,7 @@ def _check_block(program: Program, threads: int, *, meets: bool) -> None:
     if own != threads and own % WARP and meets:
         raise UnsupportedError(
             f"a worker with blocks of {threads} threads cannot run {program.name}, whose threads wait for each other "
-            f"in blocks of {own}, which are no whole warps of {WARP}: give it a worker of its own or another block",
+            f"in blocks of {own}, which is not a multiple of {WARP}: give it a worker of its own or another block",
             capability="worker",
         )
 

@@ -147,6 +147,30 @@ def test_programs_and_grids_that_are_given(device: vc.Device) -> None:
     assert not half[256:].any()
 
 
+def test_large_launches_and_known_values(device: vc.Device, saxpy: vc.Kernel) -> None:
+    size = (1 << 18) + 77
+    known = device.compile(programs.saxpy(), specialize={"a": 3.0})
+    x, out = device.array(np.arange(size, dtype=F32)), device.zeros(size, vc.f32)
+
+    with device.worker([saxpy, known], idle=IDLE) as worker:
+        worker.call(saxpy, x, x, out, 2.0)
+        np.testing.assert_array_equal(3 * np.arange(size, dtype=F32), out.numpy())
+        np.testing.assert_array_equal(4 * X, worker.call(known, X, X, 3.0))
+        with pytest.raises(ValueError, match="a"):
+            worker.call(known, X, X, 2.0)
+
+
+def test_kernel_functions(device: vc.Device) -> None:
+    @vc.kernel
+    def double(x: vc.In[vc.f32], out: vc.Out[vc.f32]) -> None:
+        i = vc.global_id.x
+        if i < x.size:
+            out[i] = x[i] + x[i]
+
+    with device.worker([double], idle=IDLE) as worker:
+        np.testing.assert_array_equal(2 * X, worker.call(double, X, out=np.empty_like(X)))
+
+
 def test_bound_calls(device: vc.Device, worker: vc.Worker, saxpy: vc.Kernel) -> None:
     x, out = device.array(X), device.zeros(300, vc.f32)
     call = worker.bind(saxpy, x, x, out, 5.0)
@@ -315,6 +339,14 @@ def test_a_closed_worker_refuses_calls(device: vc.Device, saxpy: vc.Kernel) -> N
         worker.submit(saxpy, X, X, 2.0)
 
 
+def test_a_close_finishes_what_waits_for_resume(device: vc.Device, saxpy: vc.Kernel) -> None:
+    with Worker(device, [saxpy], idle=IDLE, busy=1e-4) as worker:
+        worker.pause()
+        pending = [worker.submit(saxpy, X, X, float(a)) for a in range(30)]
+    for a, one in enumerate(pending):
+        np.testing.assert_array_equal(F32(a + 1) * X, one.result())
+
+
 def test_a_closed_device_ends_its_workers(device_name: int | str) -> None:
     with vc.Device(device_name) as device:
         kernel = device.compile(programs.saxpy())
@@ -450,7 +482,7 @@ def test_blocks_that_are_no_whole_warps(device: vc.Device, saxpy: vc.Kernel) -> 
     out[vc.global_id.x] = s[vc.u32(39) - vc.thread_id.x]
     program = b.build()
 
-    with pytest.raises(vc.UnsupportedError, match="whole warps"):
+    with pytest.raises(vc.UnsupportedError, match="not a multiple of 32"):
         device.worker([program, saxpy])
     with device.worker([program], idle=IDLE) as worker:
         out_ = np.empty(80, np.uint32)
