@@ -237,6 +237,7 @@ cdef bint run_launch(WorkerHandle worker, uint32_t number, Dispatcher dispatcher
     cdef vyc_status status
     try:
         if not dispatcher.prepare_launch(frame, (<PyTupleObject *>args).ob_item, len(args), grid):
+            frame.run.grid[0] = 0  # the kernel's next launch with the frame is not held to be large
             return False
         frame.run.stream = NULL
         frame.run.timeout_ns = HELD_NS
@@ -260,6 +261,7 @@ cdef object run_call(WorkerHandle worker, uint32_t number, Dispatcher dispatcher
     try:
         results = dispatcher.prepare(frame, (<PyTupleObject *>args).ob_item, len(args), out, grid)
         if results is None or frame.staged > HELD_BYTES:
+            frame.run.grid[0] = 0
             return None
         frame.run.timeout_ns = HELD_NS
         status = vyc_worker_run(worker._h, &ticket, number, &frame.run)

@@ -106,7 +106,7 @@ class Worker(WorkerHandle):
         plain = self.submit_plain(kernel, number, args, out, grid) if not kwargs else None
         if plain is None:
             _refuse_device_arrays(kernel, (*args, *kwargs.values(), out))
-            arguments, results = general.host_arguments(self.device, kernel.program, args, kwargs, out, grid, 1)
+            arguments, results = general.host_arguments(kernel, args, kwargs, out, grid, 1)
             plain = self.submit_arguments(number, arguments), results
         return Pending(*plain, kernel)
 
@@ -135,7 +135,7 @@ class Worker(WorkerHandle):
             Arguments do not fit.
         """
         kernel = self.kernels[self.number_of(kernel)]
-        return WorkerCall(self, kernel, general.device_arguments(self.device, kernel.program, args, kwargs, None, grid))
+        return WorkerCall(self, kernel, general.device_arguments(kernel, args, kwargs, None, grid))
 
     def pause(self, timeout: float | None = None) -> None:
         """Leave the device until `resume`; pauses add up.
@@ -223,10 +223,10 @@ class Worker(WorkerHandle):
         if "timeout" in kwargs and not any(p.name == "timeout" for p in kernel.program.parameters):
             timeout = kwargs.pop("timeout")
         if out is None and _is_launch(kernel, args, kwargs):
-            launch = general.device_arguments(self.device, kernel.program, args, kwargs, None, grid)
+            launch = general.device_arguments(kernel, args, kwargs, None, grid)
             self.run_arguments(number, launch, timeout)
             return None
-        arguments, results = general.host_arguments(self.device, kernel.program, args, kwargs, out, grid, 1)
+        arguments, results = general.host_arguments(kernel, args, kwargs, out, grid, 1)
         self.run_arguments(number, arguments, timeout)
         return results
 
