@@ -22,8 +22,8 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
-    from vyre_cuda.codegen.emit.rows import Rows
     from vyre_cuda.codegen.emit.resident import Resident
+    from vyre_cuda.codegen.emit.rows import Rows
     from vyre_cuda.codegen.lowering import atomics, prints
 else:
     atomics, prints = later("vyre_cuda.codegen.lowering.atomics"), later("vyre_cuda.codegen.lowering.prints")
