@@ -19,7 +19,7 @@ _STRUCT = re.compile(r"typedef struct (\w+) \{(.*?)\} \1;", re.DOTALL)
 _ENUM = re.compile(r"enum(?: \w+)? \{(.*?)\}", re.DOTALL)
 _FUNCTION = re.compile(r'__attribute__\(\(visibility\("default"\)\)\)\s*([^;{}]*?)\b(\w+)\(([^;]*)\);', re.DOTALL)
 _POINTER_TO_FUNCTION = re.compile(r"^(.*?)\(\*(\w+)\)\s*(\(.*\))$", re.DOTALL)
-_MEMBER = re.compile(r"^((?:const )?\w+(?: \w+)*?)\s*([\s*]\w+(?:\[\w+\])?(?:\s*,.*)?)$", re.DOTALL)
+_MEMBER = re.compile(r"^((?:const )?\w+(?: \w+)*?(?: \*const)?)\s*([\s*]\w+(?:\[\w+\])?(?:\s*,.*)?)$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ ORDER = (
     "launch",
     "submission",
     "completion",
+    "worker",
     "graph",
     "bundle",
     "bundle_device",

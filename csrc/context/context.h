@@ -38,6 +38,8 @@ typedef struct vyc_above {
   void (*empty_submissions)(vyc_context *context); /* see submission/ */
   bool (*submissions_destroy)(vyc_prepared *prepared);
   void (*submissions_free)(vyc_prepared *prepared);
+  void (*workers_stop)(vyc_context *context); /* see worker/ */
+  vyc_status (*workers_finish)(vyc_context *context, int64_t timeout_ns);
 } vyc_above;
 
 /* Upper rooms have more for each context: their structs begin with this one, or with that of the
@@ -76,6 +78,8 @@ struct vyc_context {
   _Atomic bool strays; /* work is in flight that no stream of ours is ordered behind: nothing that
                           other streams used is reused or freed, and a close gives up */
   _Atomic int64_t patience_ns; /* how long a release or close waits for work */
+  _Atomic uint32_t worker_count; /* workers that may be on the device */
+  _Atomic uint32_t worker_pauses; /* while this is not 0, no worker is launched */
   vyc_depth depth; /* of call order */
   _Atomic(vyc_event *) kept_events[VYC_KEPT_EVENTS]; /* not in use; see event.c */
   pthread_mutex_t slots_lock;
@@ -128,6 +132,16 @@ static inline bool vyc__is_usable(const vyc_context *context) {
   return VYC_LIKELY(!atomic_load(&context->closed) &&
                     !atomic_load_explicit(&context->lost, memory_order_acquire) &&
                     !vyc__is_forked(context));
+}
+
+/* Around driver calls that wait for all kernels of the device: no worker is on it meanwhile, after
+ * the context's time limit at the latest. The error record is unchanged. */
+static inline void vyc__workers_pause(vyc_context *context) {
+  atomic_fetch_add(&context->worker_pauses, 1);
+  if (VYC_UNLIKELY(atomic_load(&context->worker_count) != 0)) context->above->workers_stop(context);
+}
+static inline void vyc__workers_resume(vyc_context *context) {
+  atomic_fetch_sub(&context->worker_pauses, 1);
 }
 
 /* The status for the CUresult of a call; notes a lost device. */

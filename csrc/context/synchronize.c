@@ -213,7 +213,11 @@ vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns)
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   const uint32_t ended = vyc__reports_ended(context);
-  vyc_status status = vyc__work_wait(context, timeout_ns);
+  const vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
+  vyc_status status = VYC_OK;
+  if (VYC_UNLIKELY(atomic_load(&context->worker_count) != 0))
+    status = context->above->workers_finish(context, timeout_ns);
+  if (status == VYC_OK) status = vyc__work_wait(context, vyc__pace_left(&pace));
   if (status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   if (status == VYC_OK) status = vyc__check_reports(context, ended);
   vyc__leave(context, &scope);

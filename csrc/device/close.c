@@ -75,7 +75,11 @@ static vyc_status close_now(vyc_context *context, int64_t timeout_ns) {
   vyc__enter_release(context, &scope);
   vyc__scope_relax(context, &scope);
   vyc_status status = VYC_OK;
-  if (!atomic_load(&context->lost)) status = vyc__own_wait(context, vyc__pace_left(&pace));
+  if (!atomic_load(&context->lost))
+    status = context->above->workers_finish(context, vyc__pace_left(&pace));
+  vyc__workers_pause(context); /* for good */
+  if (status == VYC_OK && !atomic_load(&context->lost))
+    status = vyc__own_wait(context, vyc__pace_left(&pace));
   if (status == VYC_OK) status = vyc__check_reports(context, 0);
   if (status == VYC_NOT_READY ||
       (status != VYC_OK && status != VYC_E_ASSERT && !vyc__await_end(context))) {

@@ -9,7 +9,9 @@
 static const vyc_above above = {.end = vyc__context_end,
                                 .empty_submissions = vyc__submissions_empty,
                                 .submissions_destroy = vyc__submissions_destroy,
-                                .submissions_free = vyc__submissions_free};
+                                .submissions_free = vyc__submissions_free,
+                                .workers_stop = vyc__workers_stop,
+                                .workers_finish = vyc__workers_finish};
 
 struct attribute_row {
   const char *name;

@@ -6,6 +6,7 @@
 #include "kernel/room.h"
 #include "launch/room.h"
 #include "submission/room.h"
+#include "worker/room.h"
 
 /* vyc_above.end: close it, and free what it has. */
 void vyc__context_end(vyc_context *context);

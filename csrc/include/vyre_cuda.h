@@ -80,6 +80,7 @@
 #include "vyre_cuda/memory.h"
 #include "vyre_cuda/kernel.h"
 #include "vyre_cuda/notice.h"
+#include "vyre_cuda/worker.h"
 #include "vyre_cuda/graph.h"
 #include "vyre_cuda/bundle.h"
 /* clang-format on */

@@ -10,11 +10,10 @@
 static void module_destroy(vyc_child *child) {
   vyc_module *module = (vyc_module *)child;
   vyc_context *context = child->context;
-  if (vyc__await_end(context)) {
-    context->driver->cuModuleUnload(module->handle);
-    return;
-  }
-  child->has_leaked = true;
+  vyc__workers_pause(context);
+  child->has_leaked = !vyc__await_end(context);
+  if (!child->has_leaked) context->driver->cuModuleUnload(module->handle);
+  vyc__workers_resume(context);
 }
 
 static void module_reap(vyc_child *child) {
@@ -65,8 +64,10 @@ static vyc_status load(vyc_module **module_out, char *log_out, size_t log_bytes,
   if (module == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const uint64_t begin_ns = vyc__now_ns();
+  vyc__workers_pause(context);
   const CUresult result =
       context->driver->cuModuleLoadDataEx(&module->handle, image, option_count, options, values);
+  vyc__workers_resume(context);
   vyc__capture_restore(context->driver, mode);
   vyc__count(&context->counters, module_loads, 1);
   vyc__count(&context->counters, module_load_ns_total, vyc__now_ns() - begin_ns);

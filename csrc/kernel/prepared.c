@@ -276,7 +276,9 @@ vyc_status vyc_prepared_create(vyc_prepared **prepared_out, vyc_module *module,
   }
   prepared->module = module;
   status = copy_desc(prepared, desc);
+  vyc__workers_pause(context); /* the driver may load the function only now */
   if (status == VYC_OK) status = prepare(prepared, context, desc);
+  vyc__workers_resume(context);
   if (status == VYC_OK) {
     vyc__child_retain(&module->child);
     vyc__child_add(&prepared->child, context, &vyc__prepared_kind);

@@ -74,7 +74,9 @@ static void unlock(const vyc_pinned *pinned) {
   const uint64_t used_on = atomic_load_explicit(&pinned->used.near, memory_order_acquire);
   if (used_on != 0 && !vyc__await_end(context)) return;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  vyc__workers_pause(context);
   context->driver->cuMemHostUnregister(pinned->data);
+  vyc__workers_resume(context);
   vyc__capture_restore(context->driver, mode);
 }
 

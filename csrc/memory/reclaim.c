@@ -48,6 +48,7 @@ static void strike_off(vyc_pool *pool, vyc_block *block) {
 void vyc__blocks_free(vyc_context *context, vyc_pool *pool, vyc_block *list) {
   if (VYC_LIKELY(list == NULL)) return;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  vyc__workers_pause(context);
   while (list != NULL) {
     vyc_block *block = list;
     list = block->next;
@@ -59,6 +60,7 @@ void vyc__blocks_free(vyc_context *context, vyc_pool *pool, vyc_block *list) {
     pthread_mutex_unlock(&pool->lock);
     vyc__block_drop(pool, block);
   }
+  vyc__workers_resume(context);
   vyc__capture_restore(context->driver, mode);
 }
 

@@ -1,8 +1,9 @@
-/* Runs with host arguments: the functions that lower rooms call through vyc_above. */
+/* Runs with host arguments: the functions that lower rooms call through vyc_above; tickets. */
 #ifndef VYC_SUBMISSION_ROOM_H
 #define VYC_SUBMISSION_ROOM_H
 
 #include "context/room.h"
+#include "ticket.h"
 
 /* Return the memory for arguments and results to the pools, of submissions without a run that is in
  * flight, being prepared, or still to be collected. */

@@ -85,17 +85,6 @@ struct vyc_submission {
   uint8_t *block; /* the parameter block being built */
 };
 
-struct vyc_ticket {
-  _Atomic uint32_t references; /* the holder, and the submission until it has finished */
-  _Atomic bool done;
-  vyc_submission *submission;
-  vyc_prepared *prepared; /* the holder's reference; the submission does not need it */
-  bool timed;
-  uint64_t begin_ns, submitted_ns; /* of a timed run */
-  vyc_timing timing; /* of a timed run; valid once done */
-  vyc_error error; /* status VYC_OK or what the run failed with; valid once done; the last member */
-};
-
 /* The word of a submission's cell that is set when its run has ended. */
 static inline _Atomic uint32_t *vyc__submission_flag(const vyc_submission *submission) {
   return (_Atomic uint32_t *)(uintptr_t)(submission->cell->address + VYC_FLAG_OFFSET);
@@ -167,8 +156,6 @@ bool vyc__submission_destroy(vyc_submission *submission);
 
 /* ---- ticket.c ---- */
 
-/* NULL: out of memory, which is recorded. free() undoes it. */
-vyc_ticket *vyc__ticket_alloc(void);
 /* Two references: that of the submission and that of the caller, who has claimed the submission. */
 void vyc__ticket_attach(vyc_ticket *ticket, vyc_submission *submission);
 /* Where the times of the submission's run go; NULL if they are not wanted. */

@@ -15,16 +15,24 @@ vyc_ticket *vyc__ticket_alloc(void) {
   return ticket;
 }
 
-void vyc__ticket_attach(vyc_ticket *ticket, vyc_submission *submission) {
+void vyc__ticket_begin(vyc_ticket *ticket, const vyc_ticket_kind *kind, void *run,
+                       vyc_prepared *prepared) {
   atomic_init(&ticket->references, 2);
-  ticket->submission = submission;
-  ticket->prepared = submission->prepared;
-  vyc__child_retain(&submission->prepared->child);
-  submission->ticket = ticket;
+  ticket->kind = kind;
+  ticket->run = run;
+  ticket->prepared = prepared;
+  vyc__child_retain(&prepared->child);
 }
 
 static void ticket_unref(vyc_ticket *ticket) {
   if (atomic_fetch_sub_explicit(&ticket->references, 1, memory_order_acq_rel) == 1) free(ticket);
+}
+
+void vyc__ticket_end(vyc_ticket *ticket, vyc_status status) {
+  if (status != VYC_OK) vyc__error_save(&ticket->error);
+  ticket->error.status = (int32_t)status;
+  atomic_store_explicit(&ticket->done, true, memory_order_release);
+  ticket_unref(ticket);
 }
 
 vyc_timing *vyc__ticket_timing(vyc_submission *submission) {
@@ -41,14 +49,7 @@ void vyc__ticket_complete(vyc_submission *submission, vyc_status status) {
     if (status == VYC_OK)
       vyc__count_timing(&submission->prepared->child.context->counters, &ticket->timing);
   }
-  if (status != VYC_OK) vyc__error_save(&ticket->error);
-  ticket->error.status = (int32_t)status;
-  atomic_store_explicit(&ticket->done, true, memory_order_release);
-  ticket_unref(ticket);
-}
-
-static bool is_done(const vyc_ticket *ticket) {
-  return atomic_load_explicit(&ticket->done, memory_order_acquire);
+  vyc__ticket_end(ticket, status);
 }
 
 static vyc_status outcome(const vyc_ticket *ticket) {
@@ -58,8 +59,8 @@ static vyc_status outcome(const vyc_ticket *ticket) {
 }
 
 /* Check once, or wait, unless another thread has the submission. */
-static bool wait_for_lane(vyc_ticket *ticket, int64_t timeout_ns) {
-  vyc_submission *submission = ticket->submission;
+static bool look_at_submission(vyc_ticket *ticket, int64_t timeout_ns) {
+  vyc_submission *submission = ticket->run;
   int expected = SUBMISSION_FLIGHT;
   if (!atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED))
     return false;
@@ -77,8 +78,8 @@ static vyc_status wait_for_ticket(vyc_ticket *ticket, int64_t timeout_ns) {
   const uint64_t begin = vyc__now_ns();
   int64_t left = timeout_ns;
   for (;;) {
-    const bool looked = wait_for_lane(ticket, left);
-    if (is_done(ticket)) return outcome(ticket);
+    const bool looked = ticket->kind->look(ticket, left);
+    if (vyc__ticket_is_done(ticket)) return outcome(ticket);
     if (timeout_ns >= 0) {
       const uint64_t waited = vyc__now_ns() - begin;
       if (waited >= (uint64_t)timeout_ns) return VYC_NOT_READY;
@@ -91,7 +92,7 @@ static vyc_status wait_for_ticket(vyc_ticket *ticket, int64_t timeout_ns) {
 
 vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns) {
   VYC_REQUIRE(ticket != NULL);
-  if (is_done(ticket)) return outcome(ticket);
+  if (vyc__ticket_is_done(ticket)) return outcome(ticket);
   vyc_context *context = ticket->prepared->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
@@ -104,7 +105,7 @@ vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns) {
 vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out) {
   VYC_REQUIRE(ticket != NULL && timing_out != NULL);
   VYC_REQUIRE(timing_out->struct_size >= sizeof(uint32_t));
-  if (!is_done(ticket)) return VYC_NOT_READY;
+  if (!vyc__ticket_is_done(ticket)) return VYC_NOT_READY;
   VYC_REQUIRE(ticket->timed);
   vyc__struct_out(timing_out, &ticket->timing, sizeof ticket->timing);
   return VYC_OK;
@@ -112,11 +113,10 @@ vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out) {
 
 vyc_status vyc_ticket_query(vyc_ticket *ticket) { return vyc_ticket_wait(ticket, 0); }
 
-/* Nothing may write to the result memory once this returns: the submission is claimed to note that.
- */
-static void abandon(vyc_ticket *ticket) {
-  while (!is_done(ticket)) {
-    vyc_submission *submission = ticket->submission;
+/* The submission is claimed to note that nothing may write to the result memory. */
+static void abandon_submission(vyc_ticket *ticket) {
+  while (!vyc__ticket_is_done(ticket)) {
+    vyc_submission *submission = ticket->run;
     int expected = SUBMISSION_FLIGHT;
     if (atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED)) {
       if (submission->ticket == ticket) submission->dropped = true;
@@ -128,11 +128,19 @@ static void abandon(vyc_ticket *ticket) {
   }
 }
 
+static const vyc_ticket_kind of_submission = {.look = look_at_submission,
+                                              .abandon = abandon_submission};
+
+void vyc__ticket_attach(vyc_ticket *ticket, vyc_submission *submission) {
+  vyc__ticket_begin(ticket, &of_submission, submission, submission->prepared);
+  submission->ticket = ticket;
+}
+
 void vyc_ticket_release(vyc_ticket *ticket) {
   if (ticket == NULL) return;
   vyc_prepared *prepared = ticket->prepared;
   /* In a forked child the thread that had claimed the submission does not exist. */
-  if (!vyc__is_forked(prepared->child.context)) abandon(ticket);
+  if (!vyc__is_forked(prepared->child.context)) ticket->kind->abandon(ticket);
   ticket_unref(ticket);
   vyc_prepared_release(prepared);
 }

@@ -239,6 +239,8 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.telemetry.stats import DeviceStats as DeviceStats
     from vyre_cuda.runtime.waiting.pending import Pending as Pending
     from vyre_cuda.runtime.waiting.pending import PendingReplay as PendingReplay
+    from vyre_cuda.runtime.worker.worker import Worker as Worker
+    from vyre_cuda.runtime.worker.worker import WorkerStats as WorkerStats
 
 # Public names by the module that defines them.
 _HOMES = {
@@ -296,6 +298,7 @@ _HOMES = {
     "vyre_cuda.runtime.waiting.pending": "Pending PendingReplay",
     "vyre_cuda.runtime.base.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats",
     "vyre_cuda.runtime.kernel.recorded_call": "RecordedCall",
+    "vyre_cuda.runtime.worker.worker": "Worker WorkerStats",
     "vyre_cuda.runtime.kernel.side_by_side": "SideBySide",
     "vyre_cuda.runtime.telemetry.stats": "DeviceStats",
     "vyre_cuda.runtime.device.support": "Support",

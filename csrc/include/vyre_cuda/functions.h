@@ -173,7 +173,15 @@
   X(vyc_ticket_timing)                         \
   X(vyc_ticket_wait)                           \
   X(vyc_upload)                                \
-  X(vyc_version)
+  X(vyc_version)                               \
+  X(vyc_worker_close)                          \
+  X(vyc_worker_create)                         \
+  X(vyc_worker_pause)                          \
+  X(vyc_worker_release)                        \
+  X(vyc_worker_resume)                         \
+  X(vyc_worker_run)                            \
+  X(vyc_worker_stats_get)                      \
+  X(vyc_worker_submit)
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -27,6 +27,7 @@ PAGES = (
     "docs/programs.md",
     "docs/telemetry.md",
     "docs/diagnostics.md",
+    "docs/worker.md",
 )
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -33,6 +33,7 @@ def load(name: str) -> ModuleType:
 THREE_PASSES = pytest.param(2048**2 + 1, marks=pytest.mark.slow, id="three passes")
 
 saxpy, histogram, reduction, mandelbrot = map(load, ("saxpy", "histogram", "reduction", "mandelbrot"))
+control = load("control")
 SUPERVISED = EXAMPLES / "supervised.py"
 
 
@@ -55,6 +56,12 @@ def test_histogram_runs_on_a_file(on: tuple[str, str], capsys: pytest.CaptureFix
 
 def test_reduction_runs(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert reduction.main(["--size", "100003", *on]) == 0
+    assert "bit for bit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("springs", "steps"), [(1, 3), (700, 40)])
+def test_control_runs(springs: int, steps: int, on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert control.main(["--springs", str(springs), "--steps", str(steps), *on]) == 0
     assert "bit for bit" in capsys.readouterr().out
 
 

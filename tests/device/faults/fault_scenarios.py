@@ -57,6 +57,29 @@ def submits(device: vc.Device) -> None:
 
 
 @scenario
+def workers(device: vc.Device) -> None:
+    """Calls of a worker with host and device arrays, and tickets; pauses, by the caller and around other calls."""
+    kernel, second = device.compile(programs.saxpy()), device.compile(programs.every_second())
+    x, out, spread = device.array(X), device.zeros(300, vc.f32), device.zeros(600, vc.u32)
+    counts = np.arange(300, dtype=np.uint32)
+    with device.worker([kernel, second], idle=0.004) as worker:
+        for a in (1.0, 2.0):
+            np.testing.assert_array_equal(np.float32(a) * X + X, worker.call(kernel, X, X, a))
+        pending = [worker.submit(kernel, X, X, float(a)) for a in range(3)]
+        pending.pop(1)
+        worker.call(kernel, x, x, out, 3.0)
+        worker.call(second, device.array(counts), spread)
+        np.testing.assert_array_equal(4 * X, out.numpy())
+        np.testing.assert_array_equal(counts, spread.numpy()[::2])
+        worker.pause()
+        device.trim()
+        worker.resume()
+        np.testing.assert_array_equal(3 * X, worker.call(kernel, X, X, 2.0))
+        for a, one in zip((0, 2), pending, strict=True):
+            np.testing.assert_array_equal(np.float32(a + 1) * X, one.result())
+
+
+@scenario
 def large_arrays(device: vc.Device) -> None:
     """Pageable arrays that cross in chunks: called, submitted, dropped; also where a timed kernel is launched alone."""
     kernel = device.compile(programs.first_eight())

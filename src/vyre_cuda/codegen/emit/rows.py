@@ -38,6 +38,9 @@ def row_bytes(parameter_bytes: int) -> int:
 class Rows:
     """How an entry reads its row; `parameter_bytes` are those of one launch."""
 
+    leave = "ret;"  # where a thread's part of its launch ends
+    barrier = "bar.sync 0;"  # of the threads of a block
+
     def __init__(self, parameter_bytes: int, *, reports: bool) -> None:
         self._stride = row_bytes(parameter_bytes)
         self.parameters = [("rows_table", "u64"), *((word, "u32") for word in WORDS)]

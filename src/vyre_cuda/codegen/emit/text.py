@@ -6,7 +6,7 @@ immediates; an unused value has no instruction. The same function gives the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.codegen.core.lowered import KernelParameter
@@ -22,6 +22,7 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.codegen.emit.resident import Resident
     from vyre_cuda.codegen.emit.rows import Rows
     from vyre_cuda.codegen.lowering import atomics, prints
 else:
@@ -124,10 +125,10 @@ def kernel_text(
     for pragma in pragmas:
         lines += [f'.pragma "{pragma}";', ""]
     if memory.dynamic_shared_bytes:
-        lines += [f".extern .shared .align 16 .b8 {DYNAMIC_SYMBOL}[];", ""]
-    tables = [array for array in program.arrays if isinstance(array, Table) and memory.places[array.name].touches]
+        lines += [dynamic_shared_line(), ""]
+    tables = table_lines(program, memory)
     if tables:
-        lines += [*(_table(table, memory.places[table.name]) for table in tables), ""]
+        lines += [*tables, ""]
     if printed[0]:
         lines += [*printed[0], ""]
     entry = entry or entry_name(program)
@@ -162,7 +163,39 @@ def entry_lines(
         "{",
     ]
     counts = emitter.counts
-    lines += [f"  .reg {kind} {prefix}<{counts[prefix]}>;" for prefix, kind in _CLASSES if counts[prefix]]
+    lines += _variables(program, memory, counts)
+    return [*lines, *variables, *body, "}"]
+
+
+def resident_lines(
+    program: Program,
+    target: Target,
+    function: Function,
+    live: tuple[bytearray, set[int]],
+    memory: Memory,
+    parameters: tuple[KernelParameter, ...],
+    resident: Resident,
+) -> list[str]:
+    """The instructions of one block of a kernel, in a scope of their own within an entry for several kernels."""
+    emitter = _Emitter(function, target, live, parameters, debug=False, rows=resident)
+    body = emitter.run()
+    return ["  {", *_variables(program, memory, emitter.counts), *body, "  }"]
+
+
+def dynamic_shared_line() -> str:
+    """The declaration of shared memory whose size a launch says."""
+    return f".extern .shared .align 16 .b8 {DYNAMIC_SYMBOL}[];"
+
+
+def table_lines(program: Program, memory: Memory) -> list[str]:
+    """The tables that the code reads, as variables of the module."""
+    tables = [array for array in program.arrays if isinstance(array, Table) and memory.places[array.name].touches]
+    return [_table(table, memory.places[table.name]) for table in tables]
+
+
+def _variables(program: Program, memory: Memory, counts: Mapping[str, int]) -> list[str]:
+    """Registers, shared and local arrays."""
+    lines = [f"  .reg {kind} {prefix}<{counts[prefix]}>;" for prefix, kind in _CLASSES if counts[prefix]]
     if not memory.dynamic_shared_bytes:
         places = [memory.places[array.name] for array in program.shared]
         lines += [
@@ -176,7 +209,7 @@ def entry_lines(
         for place in places
         if place.space == "local" and place.touches
     ]
-    return [*lines, *variables, *body, "}"]
+    return lines
 
 
 def _table(table: Table, place: Place) -> str:
@@ -197,7 +230,7 @@ class _Emitter:
         parameters: tuple[KernelParameter, ...],
         *,
         debug: bool,
-        rows: Rows | None,
+        rows: Rows | Resident | None,
     ) -> None:
         self._function = function
         self._target = target
@@ -209,6 +242,8 @@ class _Emitter:
         self._templates: dict[tuple[str, str], Template] = {}
         self._lanes_of: dict[int, list[int]] | None = None
         self._lines: list[str] = []
+        self._leave = "ret;" if rows is None else rows.leave
+        self._barrier = "bar.sync 0;" if rows is None else rows.barrier
         self._marked = 0  # lines so far when the last was a mark
         self.counts: dict[str, int] = {prefix: 0 for prefix, _ in _CLASSES}
         self.parameters = {
@@ -241,7 +276,7 @@ class _Emitter:
                 self._effect(item)
         last = code[-1] if code else None
         if last is None or isinstance(last, int) or last[0] != "return" or last[1]:
-            self._lines.append("  ret;")
+            self._lines.append(f"  {self._leave}")
         return self._lines
 
     # ---- names ----
@@ -450,9 +485,9 @@ class _Emitter:
         elif kind == "branch":
             self._emit(f"{self._when(args, attr[1])}bra $L{attr[0]};")
         elif kind == "return":
-            self._emit(f"{self._when(args, attr)}ret;")
+            self._emit(f"{self._when(args, attr)}{self._leave}")
         elif kind == "barrier":
-            self._emit("bar.sync 0;")
+            self._emit(self._barrier)
         elif kind == "sleep":
             self._emit(f"nanosleep.u32 {attr};")
         elif kind == "print":

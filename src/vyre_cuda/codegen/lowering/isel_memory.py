@@ -79,6 +79,7 @@ class Memory:
         "_checked",
         "_index",
         "_parameters",
+        "_prefix",
         "builder",
         "dynamic_shared_bytes",
         "index",
@@ -89,8 +90,10 @@ class Memory:
         "trap",
     )
 
-    def __init__(self, builder: Builder, program: Program, *, checked: bool = True) -> None:
+    def __init__(self, builder: Builder, program: Program, *, checked: bool = True, prefix: str = "") -> None:
+        """`prefix`: of the symbols, where several programs are in one text."""
         self.builder = builder
+        self._prefix = prefix
         self.linear = Linear(builder.function, program.block)
         self._checked = checked
         self.index = MACHINE_TYPE[program.index]
@@ -117,7 +120,7 @@ class Memory:
                 end = constants + -(-len(array.data) // _SHARED_ALIGN) * _SHARED_ALIGN
                 space = "const" if end <= _CONST_BYTES else "global"
                 constants = end if space == "const" else constants
-            symbol = symbol_name("t" if isinstance(array, Table) else "l", number, array.name)
+            symbol = symbol_name(self._prefix + ("t" if isinstance(array, Table) else "l"), number, array.name)
             self.places[array.name] = Place(
                 array.name, array.type, space, isinstance(array, Table), symbol, 0, array.size, array.shape
             )
@@ -125,7 +128,7 @@ class Memory:
     def _lay_out_shared(self, program: Program) -> None:
         """One symbol per array, or one for all if they exceed the static limit."""
         for number, array in enumerate(program.shared):
-            symbol = symbol_name("s", number, array.name)
+            symbol = symbol_name(f"{self._prefix}s", number, array.name)
             place = Place(array.name, array.type, "shared", False, symbol, self.shared_bytes, array.size, array.shape)
             self.shared_bytes += -(-array.size * array.type.itemsize // _SHARED_ALIGN) * _SHARED_ALIGN
             self.places[array.name] = place

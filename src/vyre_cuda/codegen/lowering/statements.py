@@ -84,11 +84,12 @@ class Lowering:
         races: bool = False,
         initialized: bool = False,
         max_ulp: float | None = None,
+        prefix: str = "",
     ) -> None:
         self._program = program
         self._debug = debug
         self.builder = Builder(target, precision, max_ulp=max_ulp)
-        self.memory = Memory(self.builder, program, checked=bounds != "off")
+        self.memory = Memory(self.builder, program, checked=bounds != "off", prefix=prefix)
         self.sites = Sites(program, traps=bounds == "trap", races=races, initialized=initialized)
         if self.sites.traps:
             self.memory.trap = self._trap

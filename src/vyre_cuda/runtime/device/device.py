@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel import blocks, loaded_kernel, warmup
     from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
     from vyre_cuda.runtime.memory import interop, shapes
+    from vyre_cuda.runtime.worker import worker as workers
+    from vyre_cuda.runtime.worker.worker import Worker
 else:
     blocks = later("vyre_cuda.runtime.kernel.blocks")
     loaded_kernel = later("vyre_cuda.runtime.kernel.loaded_kernel")
@@ -58,6 +60,7 @@ else:
     interop = later("vyre_cuda.runtime.memory.interop")
     shapes = later("vyre_cuda.runtime.memory.shapes")
     support = later("vyre_cuda.runtime.device.support")
+    workers = later("vyre_cuda.runtime.worker.worker")
     targets = later("vyre_cuda.codegen.core.target")
     warmup = later("vyre_cuda.runtime.kernel.warmup")
 
@@ -622,6 +625,43 @@ class Device(memory.Allocator, Telemetry):
     def _refuse_in_recording(self, what: str) -> None:
         if self._recorder() is not None:
             raise RecordingError(f"{what} cannot be recorded: it waits for results")
+
+    # ---- workers -----------------------------------------------------------------------------------------------------
+
+    def worker(
+        self,
+        kernels: Iterable[Kernel | Program | ProgramSource],
+        *,
+        blocks: int = 1,
+        idle: float = 1.0,
+    ) -> Worker:
+        """A kernel that stays on the device and runs calls of these kernels, without a launch for each: docs/worker.md.
+
+        Use it in a `with` statement, or close it. It starts at the first call.
+
+        Parameters
+        ----------
+        kernels
+            Kernels of this device, programs or kernel functions without open parameters; up to 63.
+        blocks
+            1: one block runs all calls.
+        idle
+            Seconds without a call after which it ends, until the next call; more than 0 and at most 3,600.
+
+        Returns
+        -------
+        Worker
+            The worker.
+
+        Raises
+        ------
+        UnsupportedError
+            A kernel has barriers of the grid, assertions, `bounds="trap"` or prints, or was loaded without its source;
+            the kernels do not fit into one; or `blocks` is not 1.
+        ValueError
+            A kernel of another device, or a duration out of range.
+        """
+        return workers.Worker(self, kernels, blocks=blocks, idle=idle)
 
     # ---- streams and life -------------------------------------------------------------------------------------------
 

@@ -78,9 +78,14 @@ def many_lowered(
     )
 
 
+def body_of(program: Program, *, bounds: str, known: tuple[Known, ...]) -> Program:
+    """The program that the code of a kernel is lowered from."""
+    return prepared(specialized(program, known), bounds=bounds)
+
+
 def explained(error: CompileError, program: Program, *, bounds: str, known: tuple[Known, ...]) -> CompileError:
     """The driver's refusal of what `lowered` made of the program, in terms of its statements."""
-    return ptx_errors.explained(error, prepared(specialized(program, known), bounds=bounds))
+    return ptx_errors.explained(error, body_of(program, bounds=bounds, known=known))
 
 
 def chosen_block(

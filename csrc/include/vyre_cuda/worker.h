@@ -1,0 +1,72 @@
+/* Workers: kernels that stay on the device and take calls from memory, without a launch for each.
+ * Part of vyre_cuda.h, whose head has the rules for all functions. */
+#ifndef VYRE_CUDA_WORKER_H
+#define VYRE_CUDA_WORKER_H
+
+#include "kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct vyc_worker vyc_worker;
+
+/* The most bytes of host arrays in one call of a worker, each rounded up to 256. */
+#define VYC_WORKER_CALL_BYTES (UINT64_C(1) << 20)
+
+typedef struct vyc_worker_desc {
+  uint32_t struct_size;
+  uint32_t kernel_count; /* 1 to 64 */
+  vyc_prepared *const
+      *kernels; /* by number; the calls of each are checked and laid out as its runs */
+  /* Writes 0 to each byte of its one out, number `kernel_count` in the worker; NULL: calls that
+   * would have to clear device memory are refused. */
+  vyc_prepared *clearing;
+  uint64_t idle_ns; /* without a call, after which it ends, until the next call */
+  uint64_t busy_ns; /* in all, after which it ends between two calls and is launched again; 0: 20
+                       ms. Work of others that waits for the whole device then gets its turn */
+  uint32_t first; /* the number of the first call; they are counted modulo 2^32 */
+  uint32_t reserved;
+} vyc_worker_desc;
+
+typedef struct vyc_worker_stats {
+  uint32_t struct_size;
+  uint32_t running; /* on the device, as far as is known */
+  uint64_t calls; /* submitted */
+  uint64_t launches; /* of the worker */
+  uint64_t pauses; /* stops for calls of this library that wait for the device, and by the caller */
+} vyc_worker_stats;
+
+/* `entry`: the worker as a prepared kernel of its module, without parameters; it is launched with
+ * its block, of at least one warp, and one block. The worker starts at the first call. It keeps
+ * what it is given. */
+VYC_API vyc_status vyc_worker_create(vyc_worker **worker_out, vyc_prepared *entry,
+                                     const vyc_worker_desc *desc);
+/* vyc_prepared_run by the worker: kernel number `kernel`. Without a stream, iterations and timing;
+ * VYC_E_UNSUPPORTED for these, and for more than VYC_WORKER_CALL_BYTES of host arrays, which are
+ * copied to page-locked memory, where the kernel uses them. Work in flight on the buffers is waited
+ * for; what is submitted to streams while the call runs is not ordered against it. After
+ * VYC_E_TIMEOUT, the call goes on, as there. */
+VYC_API vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
+                                  const vyc_run *run);
+/* The same without the wait, for host arrays; VYC_E_UNSUPPORTED for buffers. Calls run in the order
+ * in which they are submitted. A call whose worker has ended is taken up when a thread waits for it
+ * or makes another call. */
+VYC_API vyc_status vyc_worker_submit(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
+                                     const vyc_run *run);
+/* When this returns, the worker is not on the device: calls that were submitted have ended, others
+ * wait. VYC_NOT_READY: they have not ended in the time allowed; the worker is paused all the same.
+ */
+VYC_API vyc_status vyc_worker_pause(vyc_worker *worker, int64_t timeout_ns);
+/* Undo one pause. */
+VYC_API vyc_status vyc_worker_resume(vyc_worker *worker);
+/* No more calls: VYC_E_UNAVAILABLE. Those that were submitted are finished first. */
+VYC_API vyc_status vyc_worker_close(vyc_worker *worker, int64_t timeout_ns);
+VYC_API vyc_status vyc_worker_stats_get(vyc_worker *worker, vyc_worker_stats *stats_out);
+/* Closes it. Tickets hold a reference. */
+VYC_API void vyc_worker_release(vyc_worker *worker);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

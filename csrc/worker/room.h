@@ -1,0 +1,13 @@
+/* Workers: the functions that lower rooms call through vyc_above. */
+#ifndef VYC_WORKER_ROOM_H
+#define VYC_WORKER_ROOM_H
+
+#include "submission/room.h"
+
+/* Nobody launches a worker of the context: those that run end after the calls that they have. After
+ * the context's time limit this returns all the same. The error record is unchanged. */
+void vyc__workers_stop(vyc_context *context);
+/* Wait for all calls that were submitted. VYC_NOT_READY: not in the time allowed. */
+vyc_status vyc__workers_finish(vyc_context *context, int64_t timeout_ns);
+
+#endif

@@ -1,0 +1,157 @@
+/* Calls of a worker for callers: with a wait, and with a ticket. */
+#include <stdlib.h>
+
+#include "worker.h"
+
+static vyc_status check(vyc_worker *worker, uint32_t kernel, const vyc_run *run) {
+  VYC_REQUIRE_IN("worker", kernel < worker->kernel_count);
+  VYC_TRY(vyc__run_check(worker->kernels[kernel], run));
+  VYC_REQUIRE_IN("worker", run->grid[1] <= UINT16_MAX && run->grid[2] <= UINT16_MAX);
+  if (VYC_UNLIKELY(run->stream != NULL || run->timing_out != NULL || vyc__iterations(run) != 1))
+    return vyc__fail(VYC_E_UNSUPPORTED, "worker",
+                     "kernel %s: a worker takes no stream, no iterations and no timing: run the "
+                     "kernel itself",
+                     worker->kernels[kernel]->name);
+  return VYC_OK;
+}
+
+static vyc_status submit(vyc_worker *worker, vyc_worker_call **call_out, uint32_t kernel,
+                         const vyc_run *run) {
+  VYC_TRY(vyc__call_take(worker, call_out));
+  VYC_TRY(vyc__call_prepare(*call_out, kernel, run));
+  return vyc__call_submit(*call_out, kernel, run, run->timeout_ns);
+}
+
+/* ---- tickets --------------------------------------------------------------------------------- */
+
+static bool look_at_call(vyc_ticket *ticket, int64_t timeout_ns) {
+  vyc_worker_call *call = ticket->run;
+  int expected = CALL_FLIGHT;
+  if (!atomic_compare_exchange_strong(&call->state, &expected, CALL_CLAIMED)) return false;
+  const bool mine = call->ticket == ticket; /* otherwise it was used again: this ticket is done */
+  const vyc_status status = mine ? vyc__call_wait(call, timeout_ns) : VYC_NOT_READY;
+  if (status == VYC_NOT_READY)
+    vyc__call_set(call, CALL_FLIGHT);
+  else
+    vyc__call_collect(call, status);
+  return true;
+}
+
+/* Results in device memory cannot be dropped: who uses them next does not know of the call. */
+static void abandon_call(vyc_ticket *ticket) {
+  vyc_worker_call *call = ticket->run;
+  vyc_worker *worker = call->worker;
+  while (!vyc__ticket_is_done(ticket)) {
+    int expected = CALL_FLIGHT;
+    if (atomic_compare_exchange_strong(&call->state, &expected, CALL_CLAIMED)) {
+      if (call->ticket == ticket) {
+        call->dropped = true;
+        if (call->held_count > 0 &&
+            vyc__call_wait(call, vyc__patience(worker->child.context)) == VYC_OK) {
+          vyc__call_collect(call, VYC_OK);
+          break;
+        }
+      }
+      vyc__call_set(call, CALL_FLIGHT);
+      break;
+    }
+    vyc__sleep_us(VYC_SLEEP_MIN_US);
+  }
+  vyc_worker_release(worker);
+}
+
+static const vyc_ticket_kind of_call = {.look = look_at_call, .abandon = abandon_call};
+
+/* The call may still run, or begin. */
+static void hold_buffers(vyc_worker_call *call, const vyc_run *run) {
+  for (uint32_t i = 0; i < run->argument_count; i++)
+    if (!vyc__is_host(&run->arguments[i])) {
+      vyc__child_retain(&run->arguments[i].buffer->child);
+      call->held[call->held_count++] = run->arguments[i].buffer;
+    }
+}
+
+/* The call stays in flight, owned by a ticket or by no one. */
+static vyc_ticket *leave_in_flight(vyc_worker_call *call, const vyc_run *run, bool has_ticket) {
+  vyc_ticket *ticket = has_ticket ? vyc__ticket_alloc() : NULL;
+  hold_buffers(call, run);
+  call->ticket = ticket;
+  call->dropped = ticket == NULL;
+  if (ticket != NULL) {
+    vyc__ticket_begin(ticket, &of_call, call, call->prepared);
+    vyc__child_retain(&call->worker->child);
+  }
+  vyc__call_set(call, CALL_FLIGHT);
+  return ticket;
+}
+
+/* ---- the functions --------------------------------------------------------------------------- */
+
+static vyc_status run_and_wait(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
+                               const vyc_run *run) {
+  vyc_worker_call *call = NULL;
+  VYC_TRY(submit(worker, &call, kernel, run));
+  const vyc_status status = vyc__call_wait(call, run->timeout_ns);
+  if (VYC_LIKELY(status != VYC_NOT_READY)) {
+    vyc__count(&worker->child.context->counters, sync_points, 1);
+    if (VYC_UNLIKELY(status != VYC_OK)) hold_buffers(call, run);
+    return vyc__call_collect(call, status);
+  }
+  const char *name = call->prepared->name;
+  vyc_ticket *ticket = leave_in_flight(call, run, ticket_out != NULL);
+  if (ticket_out != NULL) {
+    if (ticket == NULL) return VYC_E_MEMORY;
+    *ticket_out = ticket;
+  }
+  return vyc__fail(VYC_E_TIMEOUT, "worker", "kernel %s has not finished in the time allowed", name);
+}
+
+vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
+                          const vyc_run *run) {
+  VYC_REQUIRE(worker != NULL);
+  if (ticket_out != NULL) *ticket_out = NULL;
+  VYC_TRY(check(worker, kernel, run));
+  vyc_context *context = worker->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(context, &scope));
+  const vyc_status status = run_and_wait(worker, ticket_out, kernel, run);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+static vyc_status submit_for_ticket(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
+                                    const vyc_run *run) {
+  vyc_worker_call *call = NULL;
+  vyc_ticket *ticket = vyc__ticket_alloc(); /* before anything that cannot be undone */
+  if (ticket == NULL) return VYC_E_MEMORY;
+  const vyc_status status = submit(worker, &call, kernel, run);
+  if (status != VYC_OK) {
+    free(ticket);
+    return status;
+  }
+  call->ticket = ticket;
+  vyc__ticket_begin(ticket, &of_call, call, call->prepared);
+  vyc__child_retain(&worker->child);
+  vyc__call_set(call, CALL_FLIGHT);
+  *ticket_out = ticket;
+  return VYC_OK;
+}
+
+vyc_status vyc_worker_submit(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
+                             const vyc_run *run) {
+  VYC_REQUIRE(worker != NULL && ticket_out != NULL);
+  *ticket_out = NULL;
+  VYC_TRY(check(worker, kernel, run));
+  for (uint32_t i = 0; i < run->argument_count; i++)
+    if (!vyc__is_host(&run->arguments[i]))
+      return vyc__fail(VYC_E_UNSUPPORTED, "worker",
+                       "kernel %s: argument %u is device memory, which later launches could use "
+                       "before the call has ended: call the worker, or launch the kernel",
+                       worker->kernels[kernel]->name, i);
+  vyc_context *context = worker->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(context, &scope));
+  const vyc_status status = submit_for_ticket(worker, ticket_out, kernel, run);
+  vyc__leave(context, &scope);
+  return status;
+}

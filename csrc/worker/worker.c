@@ -1,0 +1,327 @@
+/* The life of a worker: creation, pauses, its end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker.h"
+
+#define MEMORY_BYTES                                                                               \
+  ((uint64_t)WORKER_SLOTS * WORKER_SLOT_WORDS * 8 +                                                \
+   (uint64_t)WORKER_SLOTS * WORKER_ANSWER_WORDS * 4 + 64)
+
+/* ---- pauses ---------------------------------------------------------------------------------- */
+
+/* True: it has been told to stop, or does not run. */
+static bool tell_to_stop(vyc_worker *worker) {
+  static const uint32_t grid[3] = {1, 1, 1};
+  vyc__claim_take(&worker->claim);
+  bool told = !vyc__worker_is_running(worker);
+  if (!told && vyc__ring_has_room(worker, 1)) {
+    vyc__ring_put(worker, WORKER_STOP, grid, NULL, 0);
+    told = true;
+  }
+  vyc__claim_drop(&worker->claim);
+  return told;
+}
+
+static vyc_status stop(vyc_worker *worker, int64_t timeout_ns) {
+  vyc_context *context = worker->child.context;
+  if (!vyc__worker_is_running(worker)) return VYC_OK;
+  atomic_fetch_add_explicit(&worker->pause_count, 1, memory_order_relaxed);
+  vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
+  while (!tell_to_stop(worker)) VYC_TRY(vyc__pace(context, &pace));
+  /* Its last instructions, or a fault. */
+  return vyc__stream_finish(context, worker->stream, vyc__pace_left(&pace));
+}
+
+/* Counted before it is asked whether it runs: see put(). */
+static vyc_status pause_it(vyc_worker *worker, int64_t timeout_ns) {
+  atomic_fetch_add(&worker->pauses, 1);
+  return stop(worker, timeout_ns);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* The worker is not on the device. A call that it did not take never runs. */
+static void end_call(vyc_worker_call *call) {
+  for (;;) {
+    int state = atomic_load(&call->state);
+    if (state == CALL_FREE) break;
+    if (state == CALL_FLIGHT &&
+        atomic_compare_exchange_strong(&call->state, &state, CALL_CLAIMED)) {
+      const bool ended = !call->in_ring || vyc__ring_is_answered(call->worker, call->number);
+      vyc_ticket *ticket = call->ticket;
+      call->ticket = NULL;
+      for (uint32_t i = 0; ended && !call->dropped && i < call->result_count; i++)
+        memcpy(call->results[i].to, call->results[i].from, call->results[i].bytes);
+      if (ticket != NULL)
+        vyc__ticket_end(ticket, ended ? VYC_OK
+                                      : vyc__fail(VYC_E_UNAVAILABLE, "close",
+                                                  "the device or the worker was closed"));
+      break;
+    }
+    vyc__sleep_us(VYC_SLEEP_MIN_US);
+  }
+  vyc__call_empty(call);
+  vyc__call_set(call, CALL_CLAIMED); /* for good */
+}
+
+static void give_back(vyc_worker *worker) {
+  vyc_context *context = worker->child.context;
+  for (vyc_worker_call *call = atomic_load(&worker->calls); call != NULL; call = call->next) {
+    end_call(call);
+    vyc__flight_give(call->flight);
+  }
+  context->driver->cuStreamDestroy(worker->stream);
+  worker->stream = NULL;
+  vyc__pool_give(context, vyc__pinned_pool(context), worker->memory, 0);
+  if (worker->more != NULL) vyc__pool_give(context, vyc__pinned_pool(context), worker->more, 0);
+}
+
+static void worker_destroy(vyc_child *child) {
+  vyc_worker *worker = (vyc_worker *)child;
+  vyc_context *context = child->context;
+  vyc_error failure;
+  vyc__error_save(&failure);
+  const vyc_status status = pause_it(worker, vyc__patience(context));
+  const bool ended = vyc__await_end_after(context, status);
+  if (ended) {
+    give_back(worker);
+    atomic_fetch_sub(&context->worker_count, 1);
+  }
+  child->has_leaked = !ended;
+  vyc__error_restore(&failure);
+}
+
+static void worker_finish(vyc_child *child) {
+  vyc_worker *worker = (vyc_worker *)child;
+  for (vyc_worker_call *call = atomic_load(&worker->calls), *next; call != NULL; call = next) {
+    next = call->next;
+    free(call);
+  }
+  for (uint32_t i = 0; i < worker->kernel_count; i++) vyc_prepared_release(worker->kernels[i]);
+  vyc_prepared_release(worker->clearing);
+  vyc_prepared_release(worker->entry);
+  free(worker->kernels);
+  free(worker);
+}
+
+static void worker_reap(vyc_child *child) {
+  give_back((vyc_worker *)child);
+  worker_finish(child);
+}
+
+static const vyc_child_kind worker_kind = {
+    .destroy = worker_destroy, .finish = worker_finish, .reap = worker_reap};
+
+/* ---- creation -------------------------------------------------------------------------------- */
+
+static vyc_status check_kernel(const vyc_prepared *kernel, const vyc_prepared *entry) {
+  VYC_REQUIRE_IN("worker", kernel != NULL);
+  VYC_REQUIRE_IN("worker", kernel->child.context == entry->child.context);
+  if (kernel->has_report || kernel->cooperative || kernel->has_barrier || kernel->prints)
+    return vyc__fail(
+        VYC_E_UNSUPPORTED, "worker",
+        "kernel %s has checks, barriers of the grid or prints, which a worker does not "
+        "run",
+        kernel->name);
+  VYC_REQUIRE_IN("worker", kernel->parameter_bytes <= WORKER_MORE_BYTES);
+  return VYC_OK;
+}
+
+static vyc_status check_desc(const vyc_prepared *entry, const vyc_worker_desc *desc) {
+  VYC_REQUIRE_IN("worker", desc != NULL && desc->struct_size >= sizeof *desc);
+  VYC_REQUIRE_IN("worker", desc->kernel_count >= 1 && desc->kernel_count <= 64);
+  VYC_REQUIRE_IN("worker", desc->kernels != NULL && desc->idle_ns > 0);
+  VYC_REQUIRE_IN("worker", (uint64_t)entry->block[0] * entry->block[1] * entry->block[2] >= 32);
+  for (uint32_t i = 0; i < desc->kernel_count; i++) VYC_TRY(check_kernel(desc->kernels[i], entry));
+  if (desc->clearing == NULL) return VYC_OK;
+  VYC_TRY(check_kernel(desc->clearing, entry));
+  VYC_REQUIRE_IN("worker", desc->clearing->binding_count == 1 && desc->clearing->scalar_count == 0);
+  VYC_REQUIRE_IN("worker", desc->clearing->parameter_bytes <= 64);
+  return VYC_OK;
+}
+
+static void measure(vyc_worker *worker, const vyc_prepared *kernel, uint32_t *most_bytes) {
+  if (kernel->binding_count > worker->most_bindings) worker->most_bindings = kernel->binding_count;
+  if (kernel->block_bytes > worker->block_bytes) worker->block_bytes = kernel->block_bytes;
+  if (kernel->parameter_bytes > *most_bytes) *most_bytes = kernel->parameter_bytes;
+}
+
+static vyc_status take_resources(vyc_worker *worker, vyc_context *context, uint32_t most_bytes) {
+  VYC_CU_RESULT;
+  vyc_pool *pool = vyc__pinned_pool(context);
+  VYC_TRY(vyc__pool_take(context, pool, &worker->memory, MEMORY_BYTES));
+  if (most_bytes > WORKER_SLOT_BYTES)
+    VYC_TRY(
+        vyc__pool_take(context, pool, &worker->more, (uint64_t)WORKER_SLOTS * WORKER_MORE_BYTES));
+  return VYC_CU(context, cuStreamCreate, &worker->stream, CU_STREAM_NON_BLOCKING);
+}
+
+static void undo_resources(vyc_worker *worker, vyc_context *context) {
+  vyc_pool *pool = vyc__pinned_pool(context);
+  if (worker->more != NULL) vyc__pool_give(context, pool, worker->more, 0);
+  if (worker->memory != NULL) vyc__pool_give(context, pool, worker->memory, 0);
+}
+
+static vyc_status create(vyc_worker *worker, vyc_context *context, const vyc_worker_desc *desc) {
+  uint32_t most_bytes = 0;
+  worker->kernels = calloc(desc->kernel_count, sizeof(vyc_prepared *));
+  if (worker->kernels == NULL) return vyc__fail(VYC_E_MEMORY, "worker", "out of host memory");
+  for (uint32_t i = 0; i < desc->kernel_count; i++) measure(worker, desc->kernels[i], &most_bytes);
+  const vyc_status status = take_resources(worker, context, most_bytes);
+  if (status != VYC_OK) {
+    undo_resources(worker, context);
+    free(worker->kernels);
+    return status;
+  }
+  worker->kernel_count = desc->kernel_count;
+  for (uint32_t i = 0; i < desc->kernel_count; i++) {
+    worker->kernels[i] = desc->kernels[i];
+    vyc__child_retain(&desc->kernels[i]->child);
+  }
+  worker->clearing = desc->clearing;
+  if (desc->clearing != NULL) vyc__child_retain(&desc->clearing->child);
+  vyc__child_retain(&worker->entry->child);
+  worker->idle_ns = desc->idle_ns;
+  worker->busy_ns = desc->busy_ns == 0 ? WORKER_BUSY_NS : desc->busy_ns;
+  vyc__ring_begin(worker, desc->first);
+  vyc__child_add(&worker->child, context, &worker_kind);
+  atomic_fetch_add(&context->worker_count, 1);
+  return VYC_OK;
+}
+
+vyc_status vyc_worker_create(vyc_worker **worker_out, vyc_prepared *entry,
+                             const vyc_worker_desc *desc) {
+  VYC_REQUIRE(worker_out != NULL && entry != NULL);
+  *worker_out = NULL;
+  VYC_TRY(check_desc(entry, desc));
+  vyc_context *context = entry->child.context;
+  vyc_worker *worker = calloc(1, sizeof *worker);
+  if (worker == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  worker->entry = entry;
+  vyc_scope scope;
+  vyc_status status = vyc__enter(context, &scope);
+  if (status == VYC_OK) {
+    status = create(worker, context, desc);
+    vyc__leave(context, &scope);
+  }
+  if (status == VYC_OK)
+    *worker_out = worker;
+  else
+    free(worker);
+  return status;
+}
+
+void vyc_worker_release(vyc_worker *worker) {
+  if (worker != NULL) vyc__child_release(&worker->child);
+}
+
+/* ---- by the caller --------------------------------------------------------------------------- */
+
+vyc_status vyc_worker_pause(vyc_worker *worker, int64_t timeout_ns) {
+  VYC_REQUIRE(worker != NULL);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(worker->child.context, &scope));
+  const vyc_status status = pause_it(worker, timeout_ns);
+  vyc__leave(worker->child.context, &scope);
+  return status;
+}
+
+vyc_status vyc_worker_resume(vyc_worker *worker) {
+  VYC_REQUIRE(worker != NULL);
+  uint32_t pauses = atomic_load(&worker->pauses);
+  do {
+    if (pauses == 0) return vyc__fail(VYC_E_INVALID, "worker", "the worker is not paused");
+  } while (!atomic_compare_exchange_weak(&worker->pauses, &pauses, pauses - 1));
+  return VYC_OK;
+}
+
+/* Whether all calls up to now have ended; if the worker has left some, it is launched for them. */
+static vyc_status look_on(vyc_worker *worker, uint32_t last) {
+  vyc_status status = VYC_OK;
+  if (vyc__ring_is_answered(worker, last)) return VYC_OK;
+  if (!vyc__worker_is_running(worker)) {
+    vyc__claim_take(&worker->claim);
+    if (!vyc__ring_is_answered(worker, last)) status = vyc__ring_go_on(worker);
+    vyc__claim_drop(&worker->claim);
+  }
+  if (status == VYC_OK) status = vyc__worker_ask(worker);
+  return status;
+}
+
+static vyc_status finish_calls(vyc_worker *worker, vyc_pace *pace) {
+  vyc__claim_take(&worker->claim);
+  const uint32_t last = worker->next - 1;
+  vyc__claim_drop(&worker->claim);
+  for (;;) {
+    const vyc_status status = look_on(worker, last);
+    if (status != VYC_NOT_READY) return status;
+    VYC_TRY(vyc__pace(worker->child.context, pace));
+  }
+}
+
+vyc_status vyc_worker_close(vyc_worker *worker, int64_t timeout_ns) {
+  VYC_REQUIRE(worker != NULL);
+  vyc_context *context = worker->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
+  vyc__claim_take(&worker->claim); /* a thread that has it may not have seen that it is closed */
+  atomic_store(&worker->closed, true);
+  vyc__claim_drop(&worker->claim);
+  atomic_store(&worker->pauses, 0); /* what was submitted meanwhile is finished too */
+  vyc_status status = finish_calls(worker, &pace);
+  if (status == VYC_OK) status = pause_it(worker, vyc__pace_left(&pace));
+  vyc__leave(context, &scope);
+  return status;
+}
+
+vyc_status vyc_worker_stats_get(vyc_worker *worker, vyc_worker_stats *stats_out) {
+  VYC_REQUIRE(worker != NULL && stats_out != NULL);
+  VYC_REQUIRE(stats_out->struct_size >= sizeof(uint32_t));
+  VYC_TRY(vyc__check_usable(worker->child.context));
+  const vyc_worker_stats stats = {
+      .running = vyc__worker_is_running(worker),
+      .calls = atomic_load_explicit(&worker->call_count, memory_order_relaxed),
+      .launches = atomic_load_explicit(&worker->launch_count, memory_order_relaxed),
+      .pauses = atomic_load_explicit(&worker->pause_count, memory_order_relaxed)};
+  vyc__struct_out(stats_out, &stats, sizeof stats);
+  return VYC_OK;
+}
+
+/* ---- for lower rooms ------------------------------------------------------------------------- */
+
+/* The workers of a context, one after the other: it keeps each of them in the list. */
+static vyc_worker *next_worker(vyc_context *context, const vyc_worker *after) {
+  vyc_worker *found = NULL;
+  pthread_mutex_lock(&context->children_lock);
+  vyc_child *child = after == NULL ? context->children : after->child.next;
+  while (child != NULL && child->kind != &worker_kind) child = child->next;
+  if (child != NULL) {
+    vyc__child_retain(child); /* never 0: the last reference is dropped under this lock */
+    found = (vyc_worker *)child;
+  }
+  pthread_mutex_unlock(&context->children_lock);
+  return found;
+}
+
+void vyc__workers_stop(vyc_context *context) {
+  vyc__record_keep();
+  for (vyc_worker *worker = next_worker(context, NULL), *next; worker != NULL; worker = next) {
+    stop(worker, vyc__patience(context));
+    next = next_worker(context, worker);
+    vyc_worker_release(worker);
+  }
+  vyc__record_resume();
+}
+
+vyc_status vyc__workers_finish(vyc_context *context, int64_t timeout_ns) {
+  vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
+  vyc_status status = VYC_OK;
+  for (vyc_worker *worker = next_worker(context, NULL), *next; worker != NULL; worker = next) {
+    if (status == VYC_OK && !vyc__worker_is_paused(worker)) status = finish_calls(worker, &pace);
+    next = next_worker(context, worker);
+    vyc_worker_release(worker);
+  }
+  return status;
+}

@@ -1,0 +1,158 @@
+"""Several kernels as one that stays on the device (`emit.resident`): which can be, and the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
+from vyre_cuda.codegen.core.target import STATIC_SHARED_BYTES, Target
+from vyre_cuda.codegen.emit import coalesce
+from vyre_cuda.codegen.emit.resident import HEADER_BYTES, MORE_BYTES, WARP, Resident, entry_lines
+from vyre_cuda.codegen.emit.text import (
+    STATEMENT_MARK,
+    dynamic_shared_line,
+    resident_lines,
+    table_lines,
+    used_parameters,
+)
+from vyre_cuda.codegen.lowering.statements import Lowering
+from vyre_cuda.codegen.ssa.ssa import OF_WARP, liveness
+from vyre_cuda.codegen.vectors import forms
+from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.records import dataclass
+
+MOST_KERNELS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A kernel of a worker: the program that is lowered, and what its launches look like."""
+
+    program: Program
+    lowered: Lowered
+    precision: str
+    bounds: str
+    max_ulp: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredWorker:
+    """The text of a worker, the threads of its one block, and its shared memory that a launch requests."""
+
+    ptx: str
+    threads: int
+    dynamic_shared_bytes: int
+    parameter_bytes: int  # of the largest parameter block
+
+
+def refused(lowered: Lowered, bounds: str) -> str | None:
+    """What a kernel has that a worker does not run; None: nothing."""
+    if bounds == "trap":
+        return 'bounds="trap"'
+    if lowered.asserts:
+        return "assertions"
+    if lowered.cooperative:
+        return "barriers of the grid"
+    if lowered.prints:
+        return "prints"
+    if lowered.sites:
+        return "checks of the emulator"
+    if lowered.parameter_bytes > MORE_BYTES:
+        return f"{lowered.parameter_bytes} bytes of parameters, more than {MORE_BYTES}"
+    return None
+
+
+def lower_worker(parts: Sequence[Part], target: Target) -> LoweredWorker:
+    """The worker of kernels, which are numbered in this order. UnsupportedError for what none can have."""
+    if len(parts) > MOST_KERNELS:
+        raise UnsupportedError(f"a worker has at most {MOST_KERNELS} kernels, not {len(parts)}", capability="worker")
+    threads = threads_of([part.program for part in parts])
+    kernels = [_Kernel(number, part, threads, target) for number, part in enumerate(parts)]
+    call_bytes = max(part.lowered.parameter_bytes for part in parts)
+    entry = entry_lines([kernel.lines for kernel in kernels], threads, call_bytes)
+    dynamic = max(kernel.dynamic_shared_bytes for kernel in kernels)
+    static = HEADER_BYTES + call_bytes + 128 + sum(kernel.static_shared_bytes for kernel in kernels)
+    if static > STATIC_SHARED_BYTES or static + dynamic > target.max_shared_bytes:
+        raise UnsupportedError(
+            f"the kernels of a worker use {static + dynamic} bytes of shared memory together, of which {static} are "
+            f"declared; {STATIC_SHARED_BYTES} can be declared, and a block on {target} has at most "
+            f"{target.max_shared_bytes}: use several workers",
+            capability="shared_memory",
+        )
+    lines = [f".version {target.version[0]}.{target.version[1]}", f".target {target}", ".address_size 64", ""]
+    if dynamic:
+        lines += [dynamic_shared_line(), ""]
+    lines += [line for kernel in kernels for line in kernel.tables]
+    return LoweredWorker("\n".join([*lines, *entry, ""]), threads, dynamic, call_bytes)
+
+
+def threads_of(programs: Sequence[Program]) -> int:
+    """The threads of a worker's block."""
+    return max(WARP, *map(_threads, programs))
+
+
+def _threads(program: Program) -> int:
+    return program.block[0] * program.block[1] * program.block[2]
+
+
+class _Kernel:
+    """One kernel as instructions of the worker."""
+
+    def __init__(self, number: int, part: Part, threads: int, target: Target) -> None:
+        program = part.program
+        lowering = Lowering(
+            program,
+            target,
+            precision=part.precision,
+            bounds=part.bounds,
+            debug=False,
+            max_ulp=part.max_ulp,
+            prefix=f"w{number}",
+        )
+        lowering.run()
+        memory, function = lowering.memory, lowering.builder.function
+        if memory.has_many():
+            forms.with_vectors(lowering.builder, memory, memory.linear)
+        live = liveness(function)
+        if function.registers:
+            coalesce.coalesce(function, live[0])
+        _check_block(program, threads, meets=_meets(lowering))
+        parameters = _parameters(part, used_parameters(function, live[0]))
+        resident = Resident(number, program.block, threads)
+        body = resident_lines(program, target, function, live, memory, parameters, resident)
+        # The marks of statements are those of a kernel's text, whose numbers begin anew with each.
+        body = [line for line in body if not line.startswith(STATEMENT_MARK)]
+        self.lines = resident.lines(body, part.lowered.parameter_bytes, shares=bool(program.shared))
+        self.tables = table_lines(program, memory)
+        self.dynamic_shared_bytes = memory.dynamic_shared_bytes
+        self.static_shared_bytes = memory.shared_bytes - memory.dynamic_shared_bytes
+
+
+def _meets(lowering: Lowering) -> bool:
+    """Whether threads wait for others, of their block or of their warp."""
+    function = lowering.builder.function
+    if lowering.memory.shared_bytes:
+        return True
+    barriers = any(not isinstance(item, int) and item[0] == "barrier" for item in function.code)
+    return barriers or any(op.startswith(OF_WARP) for op in function.ops)
+
+
+def _check_block(program: Program, threads: int, *, meets: bool) -> None:
+    own = _threads(program)
+    if own != threads and own % WARP and meets:
+        raise UnsupportedError(
+            f"a worker with blocks of {threads} threads cannot run {program.name}, whose threads wait for each other "
+            f"in blocks of {own}, which is not a multiple of {WARP}: give it a worker of its own or another block",
+            capability="worker",
+        )
+
+
+def _parameters(part: Part, used: set[object]) -> tuple[KernelParameter, ...]:
+    """Those of the kernel's launches; one that another version made may lack some that this code reads."""
+    if not used <= {(p.kind, p.name) for p in part.lowered.parameters}:
+        raise UnsupportedError(
+            f"{part.program.name} does not have all parameters that a worker needs: compile it anew",
+            capability="worker",
+        )
+    return part.lowered.parameters

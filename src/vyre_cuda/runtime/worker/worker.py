@@ -1,0 +1,254 @@
+"""A kernel that stays on the device and takes calls from memory."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from vyre_cuda._native.call.worker import WorkerCall, WorkerHandle
+from vyre_cuda._native.core.context import refuse_pickle
+from vyre_cuda.errors import KernelTimeoutError, UnsupportedError
+from vyre_cuda.records import dataclass
+from vyre_cuda.runtime.base.completion import without
+from vyre_cuda.runtime.kernel import arguments as general
+from vyre_cuda.runtime.kernel.kernel import Kernel
+from vyre_cuda.runtime.memory.array import DeviceArray
+from vyre_cuda.runtime.waiting.pending import Pending
+from vyre_cuda.runtime.worker.compiled import entry_of, kernels_of
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
+
+_SECOND = 1_000_000_000
+_LONGEST = 3600.0
+_MOST_NUMBER = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStats:
+    """What a worker has done: `calls` that were submitted, `launches` of the worker itself, `pauses` of it while it was
+    on the device; `running`: it is there now."""
+
+    running: bool
+    calls: int
+    launches: int
+    pauses: int
+
+
+class Worker(WorkerHandle):
+    """Kernels of a device as one that stays there; made by `Device.worker`.
+
+    A call costs no launch: it is written to page-locked memory that the worker looks at. One block of the device runs
+    all calls, one after the other, in the order in which they were submitted. The worker starts at the first call, ends
+    after `idle` seconds without one, and starts again. `call` and `submit` may be used by several threads.
+    """
+
+    device: Device
+    idle: float
+
+    def __init__(
+        self, device: Device, kernels: Any, *, blocks: int = 1, idle: float = 1.0, busy: float = 0.02, first: int = 1
+    ) -> None:
+        """`busy`: seconds after which it ends between two calls, and is launched again. `first`: the number of the
+        first call, modulo 2^32."""
+        if blocks != 1:
+            raise UnsupportedError(
+                f"blocks={blocks!r}: a worker has one block; use several workers for calls side by side",
+                capability="worker",
+            )
+        if not 0 < idle <= _LONGEST:
+            raise ValueError(f"idle={idle!r}; it must be more than 0 and at most {_LONGEST:.0f} seconds")
+        given = (kernels,) if isinstance(kernels, Kernel) else tuple(kernels)
+        listed = kernels_of(device, given)
+        entry, clearing = entry_of(device, listed)
+        times = round(idle * _SECOND), round(busy * _SECOND)
+        super().__init__(entry, listed, given, clearing.prepared, *times, first & _MOST_NUMBER)
+        self.device = device
+        self.idle = idle
+        self._clearing = clearing
+
+    # `call` is that of the handle.
+
+    def submit(self, kernel: Any, *args: Any, out: Any = None, grid: Any = None, **kwargs: Any) -> Pending:
+        """Start a call with host arrays and return at once.
+
+        Calls run in the order in which they are submitted. Inputs are copied before this returns.
+
+        Parameters
+        ----------
+        kernel
+            One of the worker's kernels.
+        *args
+            The arguments of `kernel(...)`.
+        out, grid
+            As for `kernel(...)`.
+        **kwargs
+            Arguments by name.
+
+        Returns
+        -------
+        Pending
+            A `Pending`, to be polled, waited for or awaited.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            Arguments do not fit.
+        UnsupportedError
+            A device array, which a later launch could use before the call has ended; or more than 1 MiB of arrays.
+        Error
+            The worker is closed.
+        """
+        number = self.number_of(kernel)
+        kernel = self.kernels[number]
+        if self.context.recordings:
+            self._refuse_in_recording(kernel)
+        plain = self.submit_plain(kernel, number, args, out, grid) if not kwargs else None
+        if plain is None:
+            _refuse_device_arrays(kernel, (*args, *kwargs.values(), out))
+            arguments, results = general.host_arguments(kernel, args, kwargs, out, grid, 1)
+            plain = self.submit_arguments(number, arguments), results
+        return Pending(*plain, kernel)
+
+    def bind(self, kernel: Any, *args: Any, grid: Any = None, **kwargs: Any) -> WorkerCall:
+        """A call on device arrays with its arguments bound.
+
+        Parameters
+        ----------
+        kernel
+            One of the worker's kernels.
+        *args
+            All parameters in declared order, device arrays and numbers.
+        grid
+            The number of blocks, in place of those that follow from the work.
+        **kwargs
+            Parameters by name.
+
+        Returns
+        -------
+        WorkerCall
+            Calling it runs the kernel and waits.
+
+        Raises
+        ------
+        TypeError, ValueError, OverflowError
+            Arguments do not fit.
+        """
+        kernel = self.kernels[self.number_of(kernel)]
+        return WorkerCall(self, kernel, general.device_arguments(kernel, args, kwargs, None, grid))
+
+    def pause(self, timeout: float | None = None) -> None:
+        """Leave the device until `resume`; pauses add up.
+
+        Calls that were submitted end first; later ones wait until the worker is resumed.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait; None for no limit.
+
+        Raises
+        ------
+        KernelTimeoutError
+            A call has not ended; the worker is paused all the same.
+        """
+        if not self.leave(timeout):
+            raise KernelTimeoutError(
+                f"a call of the worker has not ended after {timeout} s", launches=self.context.in_flight()
+            )
+
+    def resume(self) -> None:
+        """Undo one pause.
+
+        Raises
+        ------
+        ValueError
+            The worker is not paused.
+        """
+        self.come_back()
+
+    def stats(self) -> WorkerStats:
+        """What the worker has done so far.
+
+        Returns
+        -------
+        WorkerStats
+            The counters.
+        """
+        values = self.read_stats()
+        return WorkerStats(bool(values["running"]), values["calls"], values["launches"], values["pauses"])
+
+    def close(self, timeout: float | None = 10.0) -> None:
+        """Finish the calls that were submitted, and take no more. Closing again does nothing.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait; None for no limit.
+
+        Raises
+        ------
+        KernelTimeoutError
+            Calls have not ended in this time.
+        """
+        if not self.shut(timeout):
+            raise KernelTimeoutError(
+                f"calls of the worker have not ended after {timeout} s", launches=self.context.in_flight()
+            )
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.device.is_closed:
+            self.close()
+
+    __dir__ = without(
+        "leave", "come_back", "submit_plain", "submit_arguments", "run_arguments", "read_stats", "shut", "number_of"
+    )
+    __reduce_ex__ = refuse_pickle
+
+    def __repr__(self) -> str:
+        names = ", ".join(kernel.program.name for kernel in self.kernels)
+        return f"<vyre_cuda.Worker of {names} on {self.device.properties.name}>"
+
+    # ---- the general path -------------------------------------------------------------------------------------------
+
+    def _general(
+        self, kernel: Kernel, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, grid: Any
+    ) -> Any:
+        timeout = None
+        if "timeout" in kwargs and not any(p.name == "timeout" for p in kernel.program.parameters):
+            timeout = kwargs.pop("timeout")
+        if out is None and _is_launch(kernel, args, kwargs):
+            launch = general.device_arguments(kernel, args, kwargs, None, grid)
+            self.run_arguments(number, launch, timeout)
+            return None
+        arguments, results = general.host_arguments(kernel, args, kwargs, out, grid, 1)
+        self.run_arguments(number, arguments, timeout)
+        return results
+
+    def _refuse_in_recording(self, kernel: Kernel) -> None:
+        self.device._refuse_in_recording(f"{kernel.program.name}: a call of a worker")
+
+
+def _is_launch(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether these are all parameters, with device arrays alone."""
+    names = [p.name for p in kernel.program.parameters]
+    if len(args) + len(kwargs) != len(names):
+        return False
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    buffers = [p.name for p in kernel.program.parameters if p.is_buffer]
+    return bool(buffers) and all(isinstance(given.get(name), DeviceArray) for name in buffers)
+
+
+def _refuse_device_arrays(kernel: Kernel, values: tuple[Any, ...]) -> None:
+    flat = [v for value in values for v in (value if isinstance(value, tuple) else (value,))]
+    if any(isinstance(value, DeviceArray) for value in flat):
+        raise UnsupportedError(
+            f"{kernel.program.name}: submit takes host arrays; a later launch could use a device array before the call "
+            "has ended: use call, or launch the kernel",
+            capability="worker",
+        )
