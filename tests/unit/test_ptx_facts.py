@@ -274,6 +274,27 @@ def test_a_scope_forgets_what_was_assumed_in_it(type_: Type) -> None:
     assert builder.apply("less", x, ten) == below
 
 
+def test_an_interval_that_was_asked_for_follows_what_is_assumed_later() -> None:
+    machine = Machine()
+    b, number = machine.builder, machine.input(u32, 5)
+    facts = b.facts
+    half = b.apply("right_shift", number, b.constant("u32", 1))
+    more = b.apply("bitwise_or", half, b.constant("u32", 1))
+    wide = facts.tight_range(more)
+
+    for most in (100, 20):
+        b.open_scope()
+        facts.assume(b.apply("less", number, b.constant("u32", most)), True)
+        assert facts.tight_range(half) == (0, (most - 1) // 2)
+        assert facts.tight_range(more)[1] < most
+        assert facts.tight_range(b.apply("bitwise_and", more, b.constant("u32", 0xFFF)))[1] < most
+    b.close_scope()
+    assert facts.tight_range(half) == (0, 49)
+    b.close_scope()
+    assert facts.tight_range(half) == (0, (1 << 31) - 1)
+    assert facts.tight_range(more) == wide
+
+
 def test_an_entry_value_made_in_a_scope_knows_only_what_holds_everywhere() -> None:
     machine = Machine()
     builder = machine.builder

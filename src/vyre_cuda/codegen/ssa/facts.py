@@ -107,7 +107,8 @@ class Facts:
         type_ = self.function.types[value]
         if type_ in FULL:
             self.ranges[value] = self._derive(value, type_, known)
-            self._settled[value] = _UNSETTLED
+            if self.function.ops[value] in RULES:
+                self._settled[value] = _UNSETTLED
 
     def _derive(self, value: int, type_: str, ranges: list[Range | None] | dict[int, Range | None]) -> Range:
         function = self.function
