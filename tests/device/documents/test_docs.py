@@ -15,6 +15,7 @@ PAGES = (
     "README.md",
     "docs/getting-started.md",
     "docs/ten-minutes.md",
+    "docs/algorithms.md",
     "docs/bundles.md",
     "docs/caching.md",
     "docs/coming-from.md",

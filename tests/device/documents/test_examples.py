@@ -54,6 +54,11 @@ def test_histogram_runs_on_a_file(on: tuple[str, str], capsys: pytest.CaptureFix
     assert capsys.readouterr().out.splitlines()[1].split() == ["b'", "'", spaces]
 
 
+def test_outliers_runs(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert load("outliers").main(["--count", "5000", *on]) == 0
+    assert "the same as in NumPy" in capsys.readouterr().out
+
+
 def test_reduction_runs(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert reduction.main(["--size", "100003", *on]) == 0
     assert "bit for bit" in capsys.readouterr().out
