@@ -87,25 +87,39 @@ int main(int count, char **values) {
     scatter<<<blocks, 256>>>(moved, n);
     fractions<<<blocks, 256>>>(x, words, n);
     check(cudaDeviceSynchronize());
-    measure("sum f32", n, [&](void *memory, size_t &bytes) { return cub::DeviceReduce::Sum(memory, bytes, x, total, items); });
-    measure("cumsum f32", n, [&](void *memory, size_t &bytes) { return cub::DeviceScan::InclusiveSum(memory, bytes, x, out, items); });
-    measure("cumsum u32", n, [&](void *memory, size_t &bytes) { return cub::DeviceScan::InclusiveSum(memory, bytes, words, sorted, items); });
-    measure("sort u32", n, [&](void *memory, size_t &bytes) { return cub::DeviceRadixSort::SortKeys(memory, bytes, words, sorted, items); });
+    measure("sum f32", n, [&](void *memory, size_t &bytes) {
+      return cub::DeviceReduce::Sum(memory, bytes, x, total, items);
+    });
+    measure("cumsum f32", n, [&](void *memory, size_t &bytes) {
+      return cub::DeviceScan::InclusiveSum(memory, bytes, x, out, items);
+    });
+    measure("cumsum u32", n, [&](void *memory, size_t &bytes) {
+      return cub::DeviceScan::InclusiveSum(memory, bytes, words, sorted, items);
+    });
+    measure("sort u32", n, [&](void *memory, size_t &bytes) {
+      return cub::DeviceRadixSort::SortKeys(memory, bytes, words, sorted, items);
+    });
     measure("sort u32 with u32", n, [&](void *memory, size_t &bytes) {
       return cub::DeviceRadixSort::SortPairs(memory, bytes, words, sorted, moved, moved_out, items);
     });
     measure("bincount u8", n, [&](void *memory, size_t &bytes) {
-      return cub::DeviceHistogram::HistogramEven(memory, bytes, reinterpret_cast<uint8_t *>(words), counts, 257, 0, 256, items);
+      return cub::DeviceHistogram::HistogramEven(memory, bytes, reinterpret_cast<uint8_t *>(words),
+                                                 counts, 257, 0, 256, items);
     });
-    measure("compress u32", n, [&](void *memory, size_t &bytes) { return cub::DeviceSelect::If(memory, bytes, words, sorted, counts, items, IsOdd{}); });
+    measure("compress u32", n, [&](void *memory, size_t &bytes) {
+      return cub::DeviceSelect::If(memory, bytes, words, sorted, counts, items, IsOdd{});
+    });
     if (n >= 2) {
       const size_t half = n / 2;
-      auto *wide = reinterpret_cast<uint64_t *>(words), *wide_out = reinterpret_cast<uint64_t *>(sorted);
+      auto *wide = reinterpret_cast<uint64_t *>(words),
+           *wide_out = reinterpret_cast<uint64_t *>(sorted);
       measure("sort u64 with u32", half, [&](void *memory, size_t &bytes) {
-        return cub::DeviceRadixSort::SortPairs(memory, bytes, wide, wide_out, moved, moved_out, static_cast<int>(half));
+        return cub::DeviceRadixSort::SortPairs(memory, bytes, wide, wide_out, moved, moved_out,
+                                               static_cast<int>(half));
       });
     }
-    for (void *memory : {(void *)words, (void *)sorted, (void *)moved, (void *)moved_out, (void *)x, (void *)out, (void *)total, (void *)counts})
+    for (void *memory : {(void *)words, (void *)sorted, (void *)moved, (void *)moved_out, (void *)x,
+                         (void *)out, (void *)total, (void *)counts})
       check(cudaFree(memory));
   }
   return 0;
