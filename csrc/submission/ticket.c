@@ -148,10 +148,12 @@ void vyc_ticket_release(vyc_ticket *ticket) {
 void vyc__ticket_hold(vyc_ticket *ticket) {
   atomic_fetch_add_explicit(&ticket->references, 1, memory_order_relaxed);
   vyc__child_retain(&ticket->prepared->child);
+  if (ticket->kind->hold != NULL) ticket->kind->hold(ticket);
 }
 
 void vyc__ticket_let_go(vyc_ticket *ticket) {
   vyc_prepared *prepared = ticket->prepared;
+  if (ticket->kind->let_go != NULL) ticket->kind->let_go(ticket);
   ticket_unref(ticket);
   vyc_prepared_release(prepared);
 }

@@ -11,6 +11,10 @@ typedef struct vyc_ticket_kind {
   bool (*look)(vyc_ticket *ticket, int64_t timeout_ns);
   /* Nothing may write to the result memory once this returns. */
   void (*abandon)(vyc_ticket *ticket);
+  /* What a look needs is held for a second holder, and given back; NULL: the prepared kernel, which
+   * each holder has, is enough. */
+  void (*hold)(const vyc_ticket *ticket);
+  void (*let_go)(const vyc_ticket *ticket);
 } vyc_ticket_kind;
 
 struct vyc_ticket {

@@ -60,7 +60,19 @@ static void abandon_call(vyc_ticket *ticket) {
   vyc_worker_release(worker);
 }
 
-static const vyc_ticket_kind of_call = {.look = look_at_call, .abandon = abandon_call};
+/* The call is a part of the worker. */
+static void hold_worker(const vyc_ticket *ticket) {
+  const vyc_worker_call *call = ticket->run;
+  vyc__child_retain(&call->worker->child);
+}
+
+static void let_go_of_worker(const vyc_ticket *ticket) {
+  const vyc_worker_call *call = ticket->run;
+  vyc_worker_release(call->worker);
+}
+
+static const vyc_ticket_kind of_call = {
+    .look = look_at_call, .abandon = abandon_call, .hold = hold_worker, .let_go = let_go_of_worker};
 
 /* The call may still run, or begin. */
 static void hold_buffers(vyc_worker_call *call, const vyc_run *run) {

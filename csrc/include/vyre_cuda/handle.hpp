@@ -26,6 +26,7 @@ VYRE_RELEASE(graph)
 VYRE_RELEASE(bundle)
 VYRE_RELEASE(bundled_kernel)
 VYRE_RELEASE(replay)
+VYRE_RELEASE(worker)
 #undef VYRE_RELEASE
 
 } // namespace detail

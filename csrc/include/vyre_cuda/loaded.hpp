@@ -38,6 +38,10 @@ class BundledKernel : public Handle<vyc_bundled_kernel> {
  public:
   using Handle::Handle;
 };
+class Worker : public Handle<vyc_worker> {
+ public:
+  using Handle::Handle;
+};
 class Call : public Handle<vyc_call> {
  public:
   using Handle::Handle;
