@@ -6,6 +6,7 @@ import builtins
 import inspect
 import re
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ INNER = {
     "Graph.bundled",
     "Kernel.add_row",
     "Kernel.add_steps",
+    "Kernel.leave_from",
     "Kernel.plain_arguments",
     "Kernel.scalar",
     "Kernel.sizes_and_grid",
@@ -52,7 +54,7 @@ def callables() -> Iterator[tuple[str, Any]]:
         name for block in re.findall(r"```\{api\}\n(.*?)```", PAGE.read_text(), re.DOTALL) for name in block.split()
     ]
     for name in names:
-        found = getattr(vc, name)
+        found = attrgetter(name)(vc)
         if not inspect.isclass(found):
             yield name, found
             continue

@@ -92,7 +92,7 @@ typedef struct vyc_y { /* with { and ; */
   X(a)
 #endif
 """
-    page = c_reference.page(header).partition("show whole programs.\n\n")[2]
+    page = c_reference.page(header).partition("rules for hosts.\n\n")[2]
 
     assert (
         page

@@ -26,9 +26,11 @@ def close(table: Table, device: vc.Device, max_rounds: int | None = None) -> Clo
 
     Parameters
     ----------
-    table : Table
-    device : Device
-    max_rounds : int, optional
+    table
+        A `Table`.
+    device
+        A `Device`.
+    max_rounds
         After so many rounds it ends, converged or not.
 
     Returns

@@ -19,8 +19,9 @@ def close_numpy(table: Table, max_rounds: int | None = None) -> Closure[Column]:
 
     Parameters
     ----------
-    table : Table
-    max_rounds : int, optional
+    table
+        A `Table`.
+    max_rounds
         After so many rounds it ends, converged or not.
 
     Returns

@@ -17,7 +17,8 @@ def signatures(table: Table) -> Column:
 
     Parameters
     ----------
-    table : Table
+    table
+        A `Table`.
 
     Returns
     -------

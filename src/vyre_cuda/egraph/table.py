@@ -21,14 +21,14 @@ class Table:
 
     Parameters
     ----------
-    ops : array_like of u32, shape (rows,)
-        The operation of each row, with all that distinguishes it from others: its type, the value of a literal.
-    offsets, lengths : array_like of u32, shape (rows,)
-        Where the children of each row begin, and how many there are.
-    children : array_like of u32, shape (n,)
-        Classes.
-    classes : array_like of u32, shape (rows,), optional
-        The class of each row; by default row i is class i. Rows of one class are equal from the start.
+    ops
+        u32, shape (rows,): the operation of each row, with all that distinguishes it from others: its type, the value of a literal.
+    offsets, lengths
+        u32, shape (rows,): where the children of each row begin, and how many there are.
+    children
+        u32, shape (n,): classes.
+    classes
+        u32, shape (rows,): the class of each row; by default row i is class i. Rows of one class are equal from the start.
 
     Raises
     ------
@@ -87,8 +87,8 @@ class Table:
 
         Parameters
         ----------
-        pairs : sequence of pairs of u32
-            Classes of the table that are equal.
+        pairs
+            Pairs of u32: classes of the table that are equal.
 
         Returns
         -------
@@ -116,7 +116,8 @@ class Table:
 
         Parameters
         ----------
-        names : numpy.ndarray of u32, shape (distinct classes,)
+        names
+            u32, shape (distinct classes,).
 
         Returns
         -------

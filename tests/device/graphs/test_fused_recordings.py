@@ -29,7 +29,8 @@ def test_fused_recordings_leave_the_same_bytes(device: vc.Device, precision: str
     assert counts["without memory"] > number // 10
     assert counts["as recorded"] > number // 10
     assert counts["as fused"] > 2 * number
-    for kind in ("ELEMENT", "OVERLAP", "LAUNCH", "APART"):
+    # Arrays as small as these fit into one block, so ELEMENT is left to test_varied_recordings.
+    for kind in ("OVERLAP", "LAUNCH", "APART"):
         assert counts[kind] > number // 50, kind
 
 
