@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import vyre_cuda as vc
 from vyre_cuda.cli.console import Console, columns
@@ -16,10 +16,15 @@ from vyre_cuda.cli.values import read_known
 from vyre_cuda.errors import Limit, UnsupportedError
 from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.text.text import format_source
+from vyre_cuda.later import later
 from vyre_cuda.passes import ahead, elements
 from vyre_cuda.passes.pipeline import optimize, prepared
 from vyre_cuda.passes.specialize import specialized
-from vyre_cuda.runtime.kernel.large_entry import several_of
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.kernel import large_entry
+else:
+    large_entry = later("vyre_cuda.runtime.kernel.large_entry")
 
 _GOOD, _FAILED = 0, 1
 
@@ -78,7 +83,7 @@ def _facts(kernel: vc.Kernel, device: vc.Device) -> dict[str, Any]:
 
 def _elements(kernel: vc.Kernel) -> dict[str, Any]:
     """How many elements a thread takes in large launches, from how many threads on, and why not several."""
-    several = several_of(kernel)
+    several = large_entry.several_of(kernel)
     if several is not None:
         why = "" if several.aligned else elements.why_apart(prepared(kernel.program))
         neighbors = {"neighbors": dict(several.aligned), "why_apart": why}

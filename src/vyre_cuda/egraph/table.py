@@ -22,13 +22,15 @@ class Table:
     Parameters
     ----------
     ops
-        u32, shape (rows,): the operation of each row, with all that distinguishes it from others: its type, the value of a literal.
+        u32, shape (rows,): the operation of each row, with all that distinguishes it from others: its type, the value
+        of a literal.
     offsets, lengths
         u32, shape (rows,): where the children of each row begin, and how many there are.
     children
         u32, shape (n,): classes.
     classes
-        u32, shape (rows,): the class of each row; by default row i is class i. Rows of one class are equal from the start.
+        u32, shape (rows,): the class of each row; by default row i is class i. Rows of one class are equal from the
+        start.
 
     Raises
     ------

@@ -33,7 +33,7 @@ BUILD_ERRORS = (
 # Files of this package that run while a program is built, Cython's frames, which have relative names, and code without
 # a file. Other rooms of this package may have kernels, as users have.
 _PACKAGE = sys.modules["vyre_cuda"].__path__[0]
-_BUILDING = ("ir", "frontend", "functions", "records", "later", "errors")
+_BUILDING = ("__init__", "ir", "frontend", "functions", "records", "later", "errors")
 _NOT_THE_USERS = (*(os.path.join(_PACKAGE, name) for name in _BUILDING), "vyre_cuda/", "<")
 
 # What the Builder says in its own words, and what a kernel function writes instead.

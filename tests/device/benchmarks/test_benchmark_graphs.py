@@ -37,6 +37,20 @@ def test_both_forms_are_measured_and_have_no_verdict_on_the_emulator(tmp_path: P
         "independent, cleared, as recorded": 40,
         "independent, cleared, fused": 2,
         "independent, cleared, one kernel": 2,
+        "symbol, as recorded": 20,
+        "symbol, fused, no new value": 1,
+        "symbol, fused": 1,
+        "symbol, no new value, 99 %": 1,
+        "symbol, fused, 99 %": 1,
+        "symbol, apart, as recorded": 20,
+        "symbol, apart, fused, no new value": 21,
+        "symbol, apart, fused": 21,
+        "symbol, apart, no new value, 99 %": 21,
+        "symbol, apart, fused, 99 %": 21,
+        "eight kernels, as recorded": 64,
+        "eight kernels, fused": 8,
+        "loop, as recorded": 10,
+        "loop, fused": 1,
     }
     assert all(row["us"] > 0 and row["verdict"] == "" for row in rows)
 

@@ -21,6 +21,9 @@ from .graph_checks import F32, first, floats
 from .test_fused_graphs import scaled
 from .test_graph_tables import arrays, kinds, sums
 
+# More elements than threads of a block, as smaller steps that follow each other become one kernel of one block.
+WIDE = 1100
+
 
 def turned(name: str = "turned") -> vc.Program:
     """z[i] = x[n - 1 - i] * a: never one kernel with what wrote x, as its blocks read what others wrote"""
@@ -48,9 +51,9 @@ def counted(name: str = "counted") -> vc.Program:
 
 
 def chain(device: vc.Device, steps: int, value: Any, *, fuse: bool = True) -> tuple[vc.Graph, vc.DeviceArray]:
-    """Steps on 64 elements of which none can be merged, and what the last one writes."""
+    """Steps on `WIDE` elements of which none can be merged, and what the last one writes."""
     kernel = device.compile(turned())
-    all_of = [device.array(np.arange(64, dtype=F32))] + [device.zeros(64, vc.f32) for _ in range(steps)]
+    all_of = [device.array(np.arange(WIDE, dtype=F32))] + [device.zeros(WIDE, vc.f32) for _ in range(steps)]
     with device.record(fuse=fuse) as graph:
         for before, behind in pairwise(all_of):
             kernel.launch(before, behind, value)
@@ -58,7 +61,7 @@ def chain(device: vc.Device, steps: int, value: Any, *, fuse: bool = True) -> tu
 
 
 def times(steps: int, a: float) -> np.ndarray[Any, Any]:
-    found = np.arange(64, dtype=F32)
+    found = np.arange(WIDE, dtype=F32)
     for _ in range(steps):
         found = found[::-1] * F32(a)
     return found
@@ -109,7 +112,7 @@ def test_a_changed_cell_costs_one_change_of_a_node(device: vc.Device, request: p
 
 def test_a_symbol_in_merged_kernels_and_in_others_is_one_cell(device: vc.Device) -> None:
     plain, other = device.compile(scaled()), device.compile(turned())
-    x, y, z, w = (floats(device, value) for value in (1, 0, 0, 0))
+    x, y, z, w = (floats(device, value, WIDE) for value in (1, 0, 0, 0))
     with device.record(fuse=True) as graph:
         plain.launch(x, y, vc.symbol("a", 2.0), vc.symbol("b", 1.0))
         plain.launch(y, z, vc.symbol("a"), 0.0)
@@ -132,7 +135,7 @@ def test_cells_of_every_type(device: vc.Device, type_: Type) -> None:
     with b.if_(i < z.size):
         z[i] = vc.where(x[z.size - 1 - i] == x[i], a, x[i])
     kernel = device.compile(b.build())
-    zeros = [device.zeros(70, type_) for _ in range(4)]
+    zeros = [device.zeros(WIDE, type_) for _ in range(4)]
     with device.record(fuse=True) as graph:
         kernel.launch(zeros[0], zeros[1], vc.symbol("a"))
         kernel.launch(zeros[1], zeros[2], vc.symbol("a"))
@@ -143,7 +146,7 @@ def test_cells_of_every_type(device: vc.Device, type_: Type) -> None:
         for c in values:
             graph.replay(a=a, c=c)
             for array, value in ((zeros[1], a), (zeros[3], c)):
-                wanted = np.empty(70, array.dtype)
+                wanted = np.empty(WIDE, array.dtype)
                 wanted[:] = value
                 assert_same(array.numpy(), wanted)
     assert "symbols a and c are cells" in graph.explain()
@@ -297,11 +300,11 @@ def test_a_bundle_has_the_cells(device: vc.Device, tmp_path: Path) -> None:
     assert len(loaded) == 6  # the first writes the cell
     assert loaded.symbols == ("a",)
     kernel = device.compile(turned())
-    ramp, out = device.array(np.arange(64, dtype=F32)), device.zeros(64, vc.f32)
+    ramp, out = device.array(np.arange(WIDE, dtype=F32)), device.zeros(WIDE, vc.f32)
     with device.record(fuse=True) as graph:
         kernel.launch(ramp, out, vc.symbol("a", 0.5))
         kernel.launch(out, vc.symbol("out"), vc.symbol("a"))
-    graph.replay(out=device.zeros(64, vc.f32))
+    graph.replay(out=device.zeros(WIDE, vc.f32))
     assert graph.node_count == 3
     graph.export(tmp_path / "b.vyre", "it", cubins=False)
     loaded = vc.load_bundle(tmp_path / "b.vyre").on(device).graph("it")
@@ -314,12 +317,12 @@ def test_two_graphs_of_a_bundle_have_cells_of_their_own(device: vc.Device, tmp_p
     kernel = device.compile(turned())
     graphs, outs = {}, []
     for count in (1, 3):
-        x, y = device.array(np.arange(64, dtype=F32)), device.zeros(64, vc.f32)
+        x, y = device.array(np.arange(WIDE, dtype=F32)), device.zeros(WIDE, vc.f32)
         with device.record(fuse=True) as graph:
             for k in range(count):
                 kernel.launch(x, y, vc.symbol(f"a{k}", 1.0))
                 kernel.launch(y, vc.symbol(f"out{k}"), vc.symbol(f"a{k}"))
-        outs.append({f"out{k}": device.zeros(64, vc.f32) for k in range(count)})
+        outs.append({f"out{k}": device.zeros(WIDE, vc.f32) for k in range(count)})
         graph.replay(**outs[-1])
         graphs[f"of{count}"] = graph
     vc.bundle((), tmp_path / "a.vyre", graphs=graphs, targets=[str(device.target)], cubins=False)

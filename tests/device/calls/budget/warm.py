@@ -29,6 +29,7 @@ CAPTURED = 2.0
 Way = Callable[[], object]
 
 ELEMENTS = 64
+WIDE = 1100  # more than a block has threads
 COPIED = 1024  # elements of f32: 4 KiB
 BLOCK = 32
 WARM_UP = 100
@@ -210,9 +211,10 @@ def doors(device: vc.Device) -> Mapping[str, Way]:
     given.replay(y=y)
     # Blocks of this one read what others wrote, so that its launches stay nodes, and the symbol is a cell.
     turning = device.compile(turned())
+    sides = (device.zeros(WIDE, vc.f32), device.zeros(WIDE, vc.f32))
     with device.record(fuse=True) as fused:
         for place in range(REPLAYED):
-            turning.launch(*((x, y) if place % 2 == 0 else (y, x)), vc.symbol("a"))
+            turning.launch(*(sides if place % 2 == 0 else sides[::-1]), vc.symbol("a"))
     fused.replay(a=1.0)
     assert fused.node_count == REPLAYED + 1
 
