@@ -1,0 +1,15 @@
+"""Programs of algorithms stay in the package's caches: what looks for garbage after these tests need not look at them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="package", autouse=True)
+def programs_are_kept() -> Iterator[None]:
+    yield
+    gc.collect()
+    gc.freeze()
