@@ -1,4 +1,4 @@
-"""Programs of algorithms stay in the package's caches: what looks for garbage after these tests need not look at them."""
+"""Programs of algorithms stay in the caches of the package: later searches for garbage need not look at them."""
 
 from __future__ import annotations
 
