@@ -36,7 +36,10 @@ TOLERANCE = 0.15
 OURS = ("libvyre_cuda", "extension")
 FORBIDDEN = ("malloc", "calloc", "realloc", "free", "getenv", "secure_getenv", "pthread_mutex_lock", "PyObject_Hash")
 
-pytestmark = [pytest.mark.device, pytest.mark.emulator]
+# Seconds: callgrind needs minutes for all ways where other work runs too.
+LIMIT = 1200
+
+pytestmark = [pytest.mark.device, pytest.mark.emulator, pytest.mark.timeout(LIMIT)]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,7 @@ def run(mode: str, library: Path, *before: str, **environment: str) -> str:
     """The standard output of a process that makes the warm calls."""
     command = [*before, sys.executable, str(HERE / "warm.py"), mode, str(library), str(STEPS)]
     child = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=280
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=LIMIT - 60
     )
     assert child.returncode == 0, child.stderr
     return child.stdout
