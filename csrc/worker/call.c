@@ -231,7 +231,8 @@ static void put_clear(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
 }
 
 /* The caller has the claim, and there is room. If the worker cannot be launched, nobody has seen
- * the slots, and they are free again. */
+ * the slots, and they are free again: a later launch, for a call before these, must not find them.
+ */
 static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
   vyc_worker *worker = call->worker;
   const uint32_t before = worker->next;
@@ -245,7 +246,7 @@ static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
   if (!call->in_ring) return VYC_OK;
   const vyc_status status = vyc__ring_go_on(worker);
   if (VYC_UNLIKELY(status != VYC_OK)) {
-    worker->next = before;
+    vyc__ring_take_back(worker, before);
     call->in_ring = false;
   }
   return status;

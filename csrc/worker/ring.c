@@ -79,6 +79,14 @@ uint32_t vyc__ring_put(vyc_worker *worker, uint32_t kernel, const uint32_t grid[
   return number;
 }
 
+void vyc__ring_take_back(vyc_worker *worker, uint32_t before) {
+  while (worker->next != before) {
+    worker->next--;
+    atomic_store_explicit(slot_of(worker, worker->next),
+                          (uint64_t)(worker->next - WORKER_SLOTS) << 32, memory_order_release);
+  }
+}
+
 bool vyc__worker_is_running(const vyc_worker *worker) {
   const uint32_t launch = atomic_load_explicit(&worker->launch, memory_order_acquire);
   const uint64_t end = atomic_load_explicit(end_of(worker), memory_order_acquire);

@@ -25,7 +25,10 @@ static bool tell_to_stop(vyc_worker *worker) {
 
 static vyc_status stop(vyc_worker *worker, int64_t timeout_ns) {
   vyc_context *context = worker->child.context;
-  if (!vyc__worker_is_running(worker)) return VYC_OK;
+  vyc__claim_take(&worker->claim); /* who has it may have seen no pause, and not launched it yet */
+  const bool runs = vyc__worker_is_running(worker);
+  vyc__claim_drop(&worker->claim);
+  if (!runs) return VYC_OK;
   atomic_fetch_add_explicit(&worker->pause_count, 1, memory_order_relaxed);
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   while (!tell_to_stop(worker)) VYC_TRY(vyc__pace(context, &pace));
