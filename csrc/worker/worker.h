@@ -72,7 +72,8 @@ bool vyc__ring_has_room(const vyc_worker *worker, uint32_t count);
 /* The caller has the claim, and there is room. Returns the call's number. */
 uint32_t vyc__ring_put(vyc_worker *worker, uint32_t kernel, const uint32_t grid[3],
                        const uint8_t *block, uint32_t bytes);
-/* The caller has the claim, and the worker does not run: the calls from `before` on were not put. */
+/* The caller has the claim, and the worker does not run: the calls from `before` on were not put.
+ */
 void vyc__ring_take_back(vyc_worker *worker, uint32_t before);
 /* Whether the call has been answered: then everything that it wrote can be read. */
 bool vyc__ring_is_answered(const vyc_worker *worker, uint32_t number);
