@@ -16,21 +16,21 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
-from background_build import BackgroundBuild
+from background_jobs import FIXTURES, build_folder, jobs_for, results_folder
+from background_work import BackgroundWork, Done
 
 import vyre_cuda as vc
 from vyre_cuda.bundles.nvjitlink import find_nvjitlink
-from vyre_cuda.locations import EMULATOR_LIBRARY
 from vyre_cuda.testing import conformance
 from vyre_cuda.testing.emulator import Emulator
 
 _TALLY = pytest.StashKey[conformance.Tally]()
-_BUILD = pytest.StashKey[BackgroundBuild]()
+_BACKGROUND = pytest.StashKey[BackgroundWork]()
 
 LIBRARIES = ("torch", "cupy", "z3")
 SITE_BUILDERS = ("sphinx", "myst_parser", "furo")
@@ -77,8 +77,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Only a run without a failure is a recording."""
-    if _BUILD in session.config.stash:
-        session.config.stash[_BUILD].stop()
+    if _BACKGROUND in session.config.stash:
+        session.config.stash[_BACKGROUND].stop()
     path: Path | None = session.config.getoption("--conformance")
     if path is None or exitstatus != pytest.ExitCode.OK:
         return
@@ -141,28 +141,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
-    items.sort(key=_needs_build)  # last, so that there is time to build
+    items.sort(key=_waits_for)  # last, so that there is time for it
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported and collected never becomes garbage; a look through it takes 0.2 s, and tests collect often."""
     gc.collect()
     gc.freeze()
-    if any(_needs_build(item) for item in session.items) and not session.config.option.collectonly:
-        everything = session.config.getoption("--device") == "emulator"
-        session.config.stash[_BUILD] = BackgroundBuild(_build_options(session.config), everything=everything)
+    fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ()) if name in FIXTURES}
+    if fixtures and not session.config.option.collectonly:
+        work = session.config.stash[_BACKGROUND] = BackgroundWork()
+        is_emulator = session.config.getoption("--device") == "emulator"
+        is_thinned = not session.config.getoption("--long")
+        work.start(jobs_for(fixtures, work.folder, is_thinned=is_thinned, is_emulator=is_emulator))
 
 
-def _needs_build(item: pytest.Item) -> bool:
-    return "native_build" in getattr(item, "fixturenames", ())
+def _waits_for(item: pytest.Item) -> int:
+    """The place in the order of the background's work of the last thing that a test waits for."""
+    names = getattr(item, "fixturenames", ())
+    return max((number for number, name in enumerate(FIXTURES, 1) if name in names), default=0)
 
 
-def _build_options(config: pytest.Config) -> list[str]:
-    options = ["-DVYC_NATIVE_TESTS=ON", "-DCMAKE_BUILD_TYPE=Debug"]
-    if not config.getoption("--long"):
-        emulator = Path(vc.get_library_dir()) / EMULATOR_LIBRARY
-        options += ["-DVYC_EMULATOR=OFF", f"-DVYC_EMULATOR_FILE={emulator}"]
-    return options
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """What a module leaves is not looked through again and again: it may be much, and tests collect often."""
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -179,7 +185,51 @@ def native_build(request: pytest.FixtureRequest) -> Path:
 
     Without --long the programs are given the installed emulator.
     """
-    return request.config.stash[_BUILD].wait()
+    work = request.config.stash[_BACKGROUND]
+    done = work.wait("native_build")
+    if done.returncode != 0:
+        raise RuntimeError(done.stdout + done.stderr)
+    return build_folder(work.folder)
+
+
+@pytest.fixture(scope="session")
+def native_runs(request: pytest.FixtureRequest, native_build: Path) -> Callable[[str], Done]:
+    """What ctest said about the native programs with a label."""
+    work = request.config.stash[_BACKGROUND]
+    return lambda label: work.wait(f"native_{label}")
+
+
+@pytest.fixture(scope="session")
+def typed_package(request: pytest.FixtureRequest) -> Done:
+    """What mypy said about the package."""
+    return request.config.stash[_BACKGROUND].wait("typed_package")
+
+
+def _benchmark(request: pytest.FixtureRequest, name: str) -> tuple[Path, str]:
+    """The result file of a benchmark, and what it printed."""
+    work = request.config.stash[_BACKGROUND]
+    done = work.wait(name)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (path,) = results_folder(work.folder, name).iterdir()
+    return path, done.stdout
+
+
+@pytest.fixture(scope="session")
+def dispatch_benchmark(request: pytest.FixtureRequest) -> tuple[Path, str]:
+    """The result file of one quick run of everything, and what it printed."""
+    return _benchmark(request, "dispatch_benchmark")
+
+
+@pytest.fixture(scope="session")
+def curves_benchmark(request: pytest.FixtureRequest) -> tuple[Path, str]:
+    """The result file of a quick run of all curves, and what it printed."""
+    return _benchmark(request, "curves_benchmark")
+
+
+@pytest.fixture(scope="session")
+def algorithms_benchmark(request: pytest.FixtureRequest) -> tuple[Path, str]:
+    """The result file of the benchmark of algorithms, and what it printed."""
+    return _benchmark(request, "algorithms_benchmark")
 
 
 @pytest.fixture(scope="session")

@@ -43,6 +43,7 @@ def record(request: pytest.FixtureRequest) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", KERNELS)
 def test_no_kernel_has_more_instructions_than_recorded(name: str, record: dict[str, Any]) -> None:
     assert instructions(name) <= record["instructions"][name]

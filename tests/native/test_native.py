@@ -10,10 +10,13 @@ import os
 import shutil
 import subprocess
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from background_jobs import LABELS
+from background_work import Done
 
 import vyre_cuda as vc
 
@@ -47,10 +50,11 @@ def built(native_build: Path) -> Path:
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("label", ["native", "emulator", "explorer", "fuzz"])
-def test_native_programs_pass(built: Path, label: str, request: pytest.FixtureRequest) -> None:
-    thinned = [] if request.config.getoption("--long") else ["-LE", "^thin$"]
-    call("ctest", "--test-dir", built, "-L", f"^{label}$", *thinned, "-j2", "--output-on-failure", "--no-tests=error")
+@pytest.mark.parametrize("label", LABELS)
+def test_native_programs_pass(native_runs: Callable[[str], Done], label: str) -> None:
+    done = native_runs(label)
+
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.emulator

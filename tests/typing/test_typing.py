@@ -7,15 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
+from background_work import Done
 
 
 @pytest.mark.slow
-def test_package_and_user_code_are_strictly_typed() -> None:
-    done = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True, check=False)
-
-    assert done.returncode == 0, done.stdout
+def test_package_and_user_code_are_strictly_typed(typed_package: Done) -> None:
+    assert typed_package.returncode == 0, typed_package.stdout + typed_package.stderr
 
 
 @pytest.mark.thin

@@ -37,7 +37,7 @@ def agree(device: vc.Device, name: str, x: np.ndarray, **keywords: Any) -> np.nd
     return got
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("type_", [vc.bool_, vc.u8, vc.i32, vc.f16, vc.f32], ids=str)
 def test_whole_arrays(device: vc.Device, name: str, type_: vc.Type) -> None:
@@ -70,7 +70,7 @@ def test_nan_and_infinities(device: vc.Device, name: str, type_: vc.Type) -> Non
         assert_same(np.asarray(numpys(name, x)), got)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("name", ["sum", "max", "mean", "all", "argmin"])
 @pytest.mark.parametrize("axis", [0, 1, -1, None, (0, 1), (0, 2), (1, 2), ()], ids=str)
 def test_axes(device: vc.Device, name: str, axis: Any) -> None:

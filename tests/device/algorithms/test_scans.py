@@ -26,7 +26,7 @@ def agree(device: vc.Device, name: str, x: np.ndarray, **keywords: Any) -> np.nd
     return got
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(7)
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("type_", [vc.u8, vc.i32, vc.f16, vc.f32, vc.f64], ids=str)
@@ -66,6 +66,7 @@ def test_nan_and_infinities(device: vc.Device, type_: vc.Type) -> None:
     agree(device, "cumsum", x)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("axis", [0, 1, 2, -2, None])
 def test_axes(device: vc.Device, axis: int | None) -> None:
     middle = 4500 if axis in (1, -2, None) else 200  # along it, more than a tile

@@ -26,6 +26,7 @@ def check_sort(device: vc.Device, x: np.ndarray, type_: vc.Type) -> None:
         assert_same(np.argsort(x, kind="stable"), order)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("type_", SOME, ids=str)
 def test_sort_and_argsort(device: vc.Device, type_: vc.Type) -> None:
     for n in (300, LARGE):
@@ -40,6 +41,7 @@ def test_sizes(device: vc.Device, type_: vc.Type) -> None:
         check_sort(device, special(type_, n), type_)
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("n", [700, 3000, 9000])
 @pytest.mark.parametrize("values", [vc.u8, vc.f64], ids=str)
 def test_values_move_with_their_keys(device: vc.Device, n: int, values: vc.Type) -> None:
@@ -51,6 +53,7 @@ def test_values_move_with_their_keys(device: vc.Device, n: int, values: vc.Type)
     assert_same(algorithms.sort(keys, moved), [each.numpy() for each in got])
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("axis", [0, 1, 2, None])
 def test_axes(device: vc.Device, axis: int | None) -> None:
     x = drawn(vc.f32, 4 * 70 * 6).reshape(4, 70, 6)

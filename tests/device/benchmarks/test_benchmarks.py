@@ -22,21 +22,10 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def dispatch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The result file of one quick run of everything, and what it printed."""
-    folder = tmp_path_factory.mktemp("results")
-    words = ["--device", "emulator", "--quick", "--rounds", "2", "--peers", "cupy", "--commit", "c0ffee", "--output"]
-    child = run_script("bench_dispatch.py", *words, folder)
-    assert child.returncode == 0, child.stderr + child.stdout
-    (path,) = folder.iterdir()
-    return path, child.stdout
-
-
 @pytest.fixture
-def result(dispatch: tuple[Path, str]) -> dict[str, Any]:
+def result(dispatch_benchmark: tuple[Path, str]) -> dict[str, Any]:
     """The content of the result file."""
-    content: dict[str, Any] = json.loads(dispatch[0].read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads(dispatch_benchmark[0].read_text(encoding="utf-8"))
     return content
 
 
@@ -80,11 +69,13 @@ def test_launches_are_counted_on_each_side_for_each_number_of_threads(result: di
     assert all(row["launches_per_second"] > 0 for row in result["rates"])
 
 
-def test_an_emulator_run_says_so_and_has_no_verdict(dispatch: tuple[Path, str], result: dict[str, Any]) -> None:
+def test_an_emulator_run_says_so_and_has_no_verdict(
+    dispatch_benchmark: tuple[Path, str], result: dict[str, Any]
+) -> None:
     assert result["environment"]["emulator"] is True
     assert {row["verdict"] for row in result["figures"]} == {""}
-    assert dispatch[0].name.startswith("emulator-")
-    assert dispatch[1].rstrip().endswith("no measurements")
+    assert dispatch_benchmark[0].name.startswith("emulator-")
+    assert dispatch_benchmark[1].rstrip().endswith("no measurements")
 
 
 def test_the_file_names_commit_device_and_driver(result: dict[str, Any]) -> None:
@@ -188,8 +179,10 @@ def test_a_row_is_held_to_the_fastest_of_its_twins(medians: dict[str, float], tw
 # ---- files and pages -------------------------------------------------------------------------------------------------
 
 
-def test_compare_of_a_file_with_itself_finds_no_change(dispatch: tuple[Path, str], result: dict[str, Any]) -> None:
-    child = run_script("compare.py", dispatch[0], dispatch[0])
+def test_compare_of_a_file_with_itself_finds_no_change(
+    dispatch_benchmark: tuple[Path, str], result: dict[str, Any]
+) -> None:
+    child = run_script("compare.py", dispatch_benchmark[0], dispatch_benchmark[0])
     assert child.returncode == 0, child.stderr
     assert child.stdout.count("1.000") >= len(result["figures"]) + len(result["twins"])
 

@@ -10,7 +10,7 @@ import pytest
 
 import vyre_cuda as vc
 
-from ..benchmark_scripts import harness, run_script
+from ..benchmark_scripts import harness
 
 pytestmark = [
     pytest.mark.device,
@@ -60,20 +60,10 @@ def test_a_single_point_that_is_dear_is_found_and_the_way_back_is_not() -> None:
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The result file of a quick run of all curves, and what it printed."""
-    folder = tmp_path_factory.mktemp("curves")
-    child = run_script("curves.py", "--device", "emulator", "--quick", "--commit", "c0ffee", "--output", folder)
-    assert child.returncode == 0, child.stderr + child.stdout
-    (path,) = folder.iterdir()
-    return path, child.stdout
-
-
 @pytest.mark.thin
 @pytest.mark.slow
-def test_every_point_of_every_curve_has_a_figure(run: tuple[Path, str]) -> None:
-    result = harness("harness.curves.resultfile").load_curves(run[0])
+def test_every_point_of_every_curve_has_a_figure(curves_benchmark: tuple[Path, str]) -> None:
+    result = harness("harness.curves.resultfile").load_curves(curves_benchmark[0])
     curves = harness("harness.curves.table").CURVES
     wanted = {(curve.id, way, n) for curve in curves for way in curve.ways for n in curve.quick}
     twins = {(curve.id, way, n) for curve in curves for way in curve.twins for n in curve.quick}
@@ -83,14 +73,14 @@ def test_every_point_of_every_curve_has_a_figure(run: tuple[Path, str]) -> None:
     assert {(p.curve, p.way, p.items) for p in result.points} == wanted
     assert {(p.curve, p.way, p.items) for p in result.twins} == {t for t in twins if t[:2] not in lacking}
     assert all(0 < p.best_us <= p.median_us for p in (*result.points, *result.twins))
-    assert run[0].name.startswith("emulator-curves-")
-    assert "no measurements" in run[1]
+    assert curves_benchmark[0].name.startswith("emulator-curves-")
+    assert "no measurements" in curves_benchmark[1]
 
 
 @pytest.mark.slow
-def test_the_steps_of_a_result_are_those_of_its_points(run: tuple[Path, str]) -> None:
+def test_the_steps_of_a_result_are_those_of_its_points(curves_benchmark: tuple[Path, str]) -> None:
     files = harness("harness.curves.resultfile")
-    result = files.load_curves(run[0])
+    result = files.load_curves(curves_benchmark[0])
     level = [files.Point("calls", "same", n, 5.0 if n > 512 else 1.0, 6.0, 3) for n in (1, 511, 512, 513, 640)]
 
     assert result.steps == files.steps_of(result.points)
@@ -98,9 +88,9 @@ def test_the_steps_of_a_result_are_those_of_its_points(run: tuple[Path, str]) ->
 
 
 @pytest.mark.slow
-def test_the_page_has_the_newest_curves(run: tuple[Path, str], tmp_path: Path) -> None:
+def test_the_page_has_the_newest_curves(curves_benchmark: tuple[Path, str], tmp_path: Path) -> None:
     page = harness("page")
-    content: dict[str, Any] = json.loads(run[0].read_text(encoding="utf-8"))
+    content: dict[str, Any] = json.loads(curves_benchmark[0].read_text(encoding="utf-8"))
     for year in ("2998", "2999"):
         environment = {**content["environment"], "emulator": False, "date": f"{year}-01-01T00:00:00Z"}
         newer = {**content, "environment": environment}
@@ -114,7 +104,7 @@ def test_the_page_has_the_newest_curves(run: tuple[Path, str], tmp_path: Path) -
         assert f"| {row['items']:,} |" in text
     for what in ("k.launch, nothing changed", "C: launch of its graph", "### Steps"):
         assert what in text
-    assert page.newest_curves(run[0].parent) is None  # runs on the emulator are not shown
+    assert page.newest_curves(curves_benchmark[0].parent) is None  # runs on the emulator are not shown
     assert "Not measured" in page.curves(None)
 
 

@@ -109,7 +109,7 @@ def test_warm_call_allocates_no_python_object_but_its_result(way: str, counts: d
     assert counts[way]["python_block"] <= results + of_counting
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(13)
 @pytest.mark.slow
 @pytest.mark.parametrize("way", warm.STEPS)
 def test_warm_calls_keep_no_memory(way: str, ways: dict[str, warm.Way]) -> None:

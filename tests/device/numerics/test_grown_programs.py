@@ -24,7 +24,7 @@ FIRED = 320
 CASES = [pytest.param(RULES[at], type_, id=f"{RULES[at].name}-{type_}") for at, type_ in pairs()]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(9)
 @pytest.mark.parametrize(("rule", "type_"), CASES)
 def test_a_rule_fires_and_gives_the_interpreters_results(shared_device: vc.Device, rule: Rule, type_: Type) -> None:
     row = compared(shared_device, rule, type_, 1, many=16)

@@ -72,6 +72,7 @@ def test_views_at_every_offset(device: vc.Device, type_: vc.Type) -> None:
         check(kernel, begin, 5 * lanes(type_) + 1)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("guarded", (False, True))
 @pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
 @pytest.mark.parametrize("type_", (vc.u8, vc.f16, vc.f32, vc.i64), ids=str)
@@ -135,6 +136,7 @@ def test_indices_that_wrap_around(device: vc.Device) -> None:
 # ---- blocks that begin where the launch says -------------------------------------------------------------------------
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
 @pytest.mark.parametrize("type_", (vc.u8, vc.bf16, vc.f32, vc.f64), ids=str)
 def test_rows_of_every_width(device: vc.Device, type_: vc.Type, index: vc.Type) -> None:
@@ -182,6 +184,7 @@ def test_blocks_that_begin_at_any_number(device: vc.Device, type_: vc.Type, back
         assert_same(vc.evaluate(kernel.program, x_, start_), kernel(x_, start_))
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
 @pytest.mark.parametrize(("first", "step"), ((8, 64), (8, 40), (4, 64), (8, 36), (2, 6), (3, 24)))
 def test_loops_over_blocks(device: vc.Device, index: vc.Type, first: int, step: int) -> None:
@@ -292,7 +295,7 @@ def drawn(seed: int) -> vc.Program:
     return b.build()
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("part", range(8))
 def test_random_orders(device: vc.Device, part: int) -> None:
     vectors = 0
