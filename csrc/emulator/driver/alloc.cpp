@@ -16,13 +16,15 @@ uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(poi
 // `missing` is the answer when no block of this kind begins at the address.
 CUresult release(uint64_t begin, Kind kind, CUresult missing) {
   State &s = state();
+  int device = 0;
   {
     Lock lock(s.mutex);
     const std::shared_ptr<Block> block = s.heap.starting(begin);
     if (block == nullptr || block->kind != kind) return missing;
-    s.engine.finish(lock, s.engine.pending());
+    device = block->device;
+    s.engine.finish(lock, s.engine.pending(device));
   }
-  return s.heap.release(begin, kind, settings().quarantine_bytes) ? outcome() : missing;
+  return s.heap.release(begin, kind, settings().quarantine_bytes) ? outcome(device) : missing;
 }
 
 // One attribute of the block that holds `address`. Sizes and types are the driver's, by attribute.
@@ -30,7 +32,7 @@ CUresult attribute_of(const Block &block, uint64_t address, int64_t attribute, v
   const bool host = block.kind != Kind::device;
   switch (attribute) {
   case CU_POINTER_ATTRIBUTE_CONTEXT:
-    *static_cast<CUcontext *>(data) = primary_context();
+    *static_cast<CUcontext *>(data) = primary_context(block.device);
     return CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     *static_cast<unsigned *>(data) = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
@@ -46,7 +48,9 @@ CUresult attribute_of(const Block &block, uint64_t address, int64_t attribute, v
     *static_cast<unsigned long long *>(data) = block.id;
     return CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_IS_MANAGED: *static_cast<unsigned *>(data) = 0; return CUDA_SUCCESS;
-  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int *>(data) = 0; return CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    *static_cast<int *>(data) = block.device;
+    return CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     *static_cast<CUdeviceptr *>(data) = block.begin;
     return CUDA_SUCCESS;
@@ -85,7 +89,8 @@ extern "C" {
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr *pointer, size_t bytes) {
   return call(Call::cuMemAlloc, Need::context, [&]() -> CUresult {
     if (pointer == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-    const auto block = state().heap.allocate(Kind::device, bytes, 0, settings().memory_limit);
+    const auto block =
+        state().heap.allocate(current_device(), Kind::device, bytes, 0, settings().memory_limit);
     if (block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     *pointer = block->begin;
     return CUDA_SUCCESS;
@@ -103,7 +108,7 @@ CUresult CUDAAPI cuMemGetInfo(size_t *available, size_t *total) {
   return call(Call::cuMemGetInfo, Need::context, [&]() -> CUresult {
     if (available == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const uint64_t limit = static_cast<uint64_t>(settings().memory_limit);
-    const uint64_t used = state().heap.device_bytes();
+    const uint64_t used = state().heap.device_bytes(current_device());
     *available = used < limit ? limit - used : 0;
     *total = limit;
     return CUDA_SUCCESS;
@@ -114,7 +119,8 @@ CUresult CUDAAPI cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags
   return call(Call::cuMemHostAlloc, Need::context, [&]() -> CUresult {
     if (pointer == nullptr || bytes == 0 || (flags & ~kAllocFlags) != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    const auto block = state().heap.allocate(Kind::pinned, bytes, flags, settings().host_limit);
+    const auto block =
+        state().heap.allocate(current_device(), Kind::pinned, bytes, flags, settings().host_limit);
     if (block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     *pointer = block->at(block->begin);
     return CUDA_SUCCESS;
@@ -132,8 +138,9 @@ CUresult CUDAAPI cuMemHostRegister(void *pointer, size_t bytes, unsigned int fla
     if (pointer == nullptr || bytes == 0 || (flags & ~kRegisterFlags) != 0)
       return CUDA_ERROR_INVALID_VALUE;
     if (begin + bytes < begin) return CUDA_ERROR_INVALID_VALUE;
-    return state().heap.enter(begin, bytes, flags) ? CUDA_SUCCESS
-                                                   : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    return state().heap.enter(current_device(), begin, bytes, flags)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   });
 }
 
@@ -148,7 +155,8 @@ CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr *device, void *host, unsi
   return call(Call::cuMemHostGetDevicePointer, Need::context, [&]() -> CUresult {
     if (device == nullptr || host == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
     const auto block = state().heap.find(address_of(host), 1);
-    if (block == nullptr || block->kind == Kind::device) return CUDA_ERROR_INVALID_VALUE;
+    if (block == nullptr || block->kind == Kind::device || !reaches(current_device(), *block))
+      return CUDA_ERROR_INVALID_VALUE;
     *device = address_of(host);
     return CUDA_SUCCESS;
   });

@@ -31,7 +31,11 @@
   X(cuEventSynchronize, 2000)                \
   X(cuCtxSynchronize, 2000)                  \
   X(cuCtxPushCurrent, 4000)                  \
-  X(cuCtxPopCurrent, 4000)
+  X(cuCtxPopCurrent, 4000)                   \
+  X(cuDeviceCanAccessPeer, 4000)             \
+  X(cuCtxEnablePeerAccess, 4000)             \
+  X(cuCtxDisablePeerAccess, 4000)            \
+  X(cuMemcpyPeerAsync, 4000)
 /* clang-format on */
 
 namespace emulator {
@@ -55,8 +59,7 @@ enum class Need {
   nothing, // a table lookup: answers in a forked child and after shutdown too
   process, // not forked, not shut down
   driver, // cuInit was called
-  device, // and the device is not lost
-  context, // and the thread has a current, live context
+  context, // and the thread has a current, live context, whose device is not lost
   release, // as context, but on a lost device the body runs too; the sticky error is returned
 };
 
@@ -94,6 +97,10 @@ constexpr int64_t kDefaultMemoryLimit = int64_t{2} << 30;
 constexpr int64_t kDefaultQuarantineBytes = int64_t{64} << 20;
 constexpr int kDefaultDriverVersion = 13000;
 constexpr int kComputeCapability = 90;
+constexpr int kMaxDevices = 8;
+
+// VYRE_CUDA_EMULATOR_DEVICES; 1 if it is not set, -1 if it is not a number from 1 to 8.
+int64_t devices_of_environment();
 
 // Read by every thread, written by vyre_emulator_set: see control.h for the meaning of each.
 struct Settings {
@@ -103,29 +110,29 @@ struct Settings {
   std::atomic<int64_t> quarantine_bytes{kDefaultQuarantineBytes};
   std::atomic<int64_t> delay_us{0};
   std::atomic<int64_t> driver_version{kDefaultDriverVersion};
-  std::atomic<int64_t> device_count{1};
+  std::atomic<int64_t> device_count{devices_of_environment()};
+  std::atomic<int64_t> peer_access{1};
   std::atomic<int64_t> refuse_line{0};
 
   StreamMode mode() const { return static_cast<StreamMode>(stream_mode.load()); }
 };
 Settings &settings();
 
-// What the whole process went through. `lost` holds the sticky CUresult, 0 while the device is
-// well.
+// What the whole process went through.
 struct Process {
   std::atomic<bool> initialized{false};
   std::atomic<bool> forked{false};
   std::atomic<bool> stopped{false};
-  std::atomic<int> lost{CUDA_SUCCESS};
   std::atomic<uint64_t> instructions{0};
   std::atomic<uint64_t> launches{0};
+  std::atomic<int> lost[kMaxDevices]{}; // the sticky CUresult of each device, 0 while it is well
 };
 Process &process();
 
 // The first fault stays; `message` is what vyre_emulator_fault_message answers.
-void lose_device(CUresult result, const char *message) noexcept;
+void lose_device(int device, CUresult result, const char *message) noexcept;
 
 // What a call that waited answers: the sticky error if the work it waited for brought one.
-CUresult outcome() noexcept;
+CUresult outcome(int device) noexcept;
 
 } // namespace emulator

@@ -33,6 +33,8 @@ bool is_unsafe(Call id) {
   case Call::cuMemGetInfo:
   case Call::cuMemcpyHtoD:
   case Call::cuMemcpyDtoH:
+  case Call::cuCtxEnablePeerAccess:
+  case Call::cuCtxDisablePeerAccess:
   case Call::cuModuleLoadData:
   case Call::cuModuleLoadDataEx:
   case Call::cuModuleUnload:
@@ -65,15 +67,16 @@ bool forbids(const Capture &capture) {
 }
 
 bool is_legacy(State &s, const std::shared_ptr<Stream> &where) {
-  return where == s.engine.default_stream();
+  return where == s.engine.default_stream(where->device);
 }
 
-// Ends every capture that a use of the legacy default stream would have to be ordered with.
-bool invalidate_blocking() {
+// Ends every capture that a use of the device's legacy default stream would have to be ordered
+// with.
+bool invalidate_blocking(int device) {
   bool found = false;
   for (const auto &capture : captures()) {
     for (const auto &stream : capture->streams) {
-      if (stream->blocking) capture->invalid = found = true;
+      if (stream->blocking && stream->device == device) capture->invalid = found = true;
     }
   }
   return found;
@@ -94,6 +97,7 @@ CUresult begin(CUstream handle, CUstreamCaptureMode mode) {
   capture->origin = where;
   capture->streams.push_back(where);
   auto graph = std::make_shared<Graph>();
+  graph->device = where->device;
   graph->is_captured = true;
   capture->graph = s.graphs.add(std::move(graph));
   capture->id = ++next_id;
@@ -192,7 +196,8 @@ CUresult status_of(State &s, const std::shared_ptr<Stream> &where, CUstreamCaptu
   if (is_legacy(s, where)) {
     for (const auto &capture : captures()) {
       for (const auto &stream : capture->streams) {
-        if (stream->blocking) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+        if (stream->blocking && stream->device == where->device)
+          return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
       }
     }
   }
@@ -209,8 +214,12 @@ CUresult capture_verdict(Call id) {
   if (id == Call::cuCtxSynchronize) {
     State &s = state();
     Lock lock(s.mutex);
-    for (const auto &capture : captures()) capture->invalid = true;
-    return captures().empty() ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    const int device = current_device();
+    bool found = false;
+    for (const auto &capture : captures()) {
+      if (capture->origin->device == device) capture->invalid = found = true;
+    }
+    return found ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
   }
   if (!is_unsafe(id)) return CUDA_SUCCESS;
   State &s = state();
@@ -226,7 +235,8 @@ CUresult enter_stream(State &s, CUstream handle, std::shared_ptr<Stream> *where)
   *where = s.stream_of(handle);
   if (*where == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (open_captures == 0) return CUDA_SUCCESS;
-  if (is_legacy(s, *where) && invalidate_blocking()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  if (is_legacy(s, *where) && invalidate_blocking((*where)->device))
+    return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   const auto &capture = (*where)->capture;
   return capture != nullptr && capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                                                 : CUDA_SUCCESS;

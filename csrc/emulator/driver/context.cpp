@@ -1,4 +1,4 @@
-// The primary context: its references, the stack of current contexts of each thread, its end.
+// The primary contexts: their references, the stack of current contexts of each thread, their end.
 #include "state.h"
 
 namespace emulator {
@@ -17,35 +17,51 @@ CUcontext current() {
 }
 
 bool is_context(CUcontext context) {
-  return context == primary_context() && state().context_references != 0;
+  const int device = device_of(context);
+  return device >= 0 && state().contexts[device].references != 0;
 }
 
 // Nothing is queued any more; every handle and every allocation is invalid afterwards.
-void destroy_context(State &s, Lock &lock) {
-  s.engine.close_all(lock);
-  s.prints.show();
-  s.per_thread.clear();
-  s.streams.abandon();
-  s.events.abandon();
-  s.execs.abandon();
-  s.nodes.abandon();
-  s.graphs.abandon();
-  s.conditionals.clear();
-  s.functions.abandon();
-  s.modules.abandon();
-  s.links.abandon();
-  s.heap.abandon();
+void destroy_context(State &s, Lock &lock, int device) {
+  PrimaryContext &context = s.contexts[device];
+  s.engine.close_all(lock, device);
+  context.prints.show();
+  context.per_thread.clear();
+  context.peers = 0;
+  for (PrimaryContext &other : s.contexts) other.peers &= ~(1u << device);
+  s.streams.abandon(device);
+  s.events.abandon(device);
+  s.execs.abandon(device);
+  s.nodes.abandon(device);
+  s.graphs.abandon(device);
+  for (auto at = s.conditionals.begin(); at != s.conditionals.end();)
+    at = at->second.device == device ? s.conditionals.erase(at) : std::next(at);
+  s.functions.abandon(device);
+  s.modules.abandon(device);
+  s.links.abandon(device);
+  s.heap.abandon(device);
 }
 
 }  // namespace
 
-CUcontext primary_context() {
-  return reinterpret_cast<CUcontext>(kHandleBase | (uintptr_t{0xff} << 48) | 16);
+CUcontext primary_context(int device) {
+  const auto number = static_cast<uintptr_t>(device) + 1;
+  return reinterpret_cast<CUcontext>(kHandleBase | (uintptr_t{0xff} << 48) | (number << 4));
 }
 
+int device_of(CUcontext context) {
+  for (int device = 0; device < kMaxDevices; ++device) {
+    if (context == primary_context(device)) return device;
+  }
+  return -1;
+}
+
+int current_device() { return current() == nullptr ? -1 : device_of(current()); }
+
 CUresult check_current_context() {
-  if (current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  return state().context_references == 0 ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+  const int device = current_device();
+  if (device < 0) return CUDA_ERROR_INVALID_CONTEXT;
+  return state().contexts[device].references == 0 ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
 }
 
 }  // namespace emulator
@@ -55,32 +71,34 @@ using namespace emulator;
 extern "C" {
 
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
-  return call(Call::cuDevicePrimaryCtxRetain, Need::device, [&]() -> CUresult {
+  return call(Call::cuDevicePrimaryCtxRetain, Need::driver, [&]() -> CUresult {
     if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (device != 0 || settings().device_count == 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (const CUresult lost = outcome(device)) return lost;
     State &s = state();
     Lock lock(s.mutex);
-    if (s.context_references++ == 0) {
-      s.engine.open_default();
-      ++s.context_id;
+    if (s.contexts[device].references++ == 0) {
+      s.engine.open_default(device);
+      s.contexts[device].id = ++s.context_id;
     }
-    *context = primary_context();
+    *context = primary_context(device);
     return CUDA_SUCCESS;
   });
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
   const auto body = [&]() -> CUresult {
-    if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+    if (device < 0 || device >= kMaxDevices) return CUDA_ERROR_INVALID_DEVICE;
     State &s = state();
     Lock lock(s.mutex);
+    std::atomic<uint32_t> &references = s.contexts[device].references;
     // The wait gives up the lock, so the context may have been retained or put to work meanwhile.
-    while (s.context_references == 1 && !process().stopped && !s.engine.pending().empty()) {
-      s.engine.finish(lock, s.engine.pending());
+    while (references == 1 && !process().stopped && !s.engine.pending(device).empty()) {
+      s.engine.finish(lock, s.engine.pending(device));
     }
-    if (s.context_references == 0) return CUDA_ERROR_INVALID_CONTEXT;
-    if (--s.context_references == 0) destroy_context(s, lock);
-    return outcome();
+    if (references == 0) return CUDA_ERROR_INVALID_CONTEXT;
+    if (--references == 0) destroy_context(s, lock, device);
+    return outcome(device);
   };
   return call(Call::cuDevicePrimaryCtxRelease, Need::driver, body);
 }
@@ -110,7 +128,7 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
 CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
   return call(Call::cuCtxGetDevice, Need::context, [&]() -> CUresult {
     if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *device = 0;
+    *device = current_device();
     return CUDA_SUCCESS;
   });
 }
@@ -119,11 +137,12 @@ CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long *id) {
   return call(Call::cuCtxGetId, Need::driver, [&]() -> CUresult {
     if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (context == nullptr) context = current();
-    if (context != primary_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    const int device = device_of(context);
+    if (device < 0) return CUDA_ERROR_INVALID_CONTEXT;
     State &s = state();
     Lock lock(s.mutex);
-    if (s.context_references == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    *id = s.context_id;
+    if (s.contexts[device].references == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *id = s.contexts[device].id;
     return CUDA_SUCCESS;
   });
 }
@@ -153,9 +172,10 @@ CUresult CUDAAPI cuCtxSynchronize(void) {
   return call(Call::cuCtxSynchronize, Need::context, [&]() -> CUresult {
     State &s = state();
     Lock lock(s.mutex);
-    s.engine.finish(lock, s.engine.pending());
-    s.prints.show();
-    return outcome();
+    const int device = current_device();
+    s.engine.finish(lock, s.engine.pending(device));
+    s.contexts[device].prints.show();
+    return outcome(device);
   });
 }
 

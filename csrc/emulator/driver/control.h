@@ -20,9 +20,11 @@ extern "C" {
  *   "quarantine_bytes" bytes of freed memory that stay poisoned and are not given out again yet
  *   "delay_us"      microseconds that every stream operation waits before it runs
  *   "driver_version" what cuDriverGetVersion answers and which functions and PTX versions exist
- *   "device_count"  0 or 1
+ *   "device_count"  0 to 8; at first VYRE_CUDA_EMULATOR_DEVICES, or 1
+ *   "peer_access"   0: no device can be given access to the memory of another one
  *   "refuse_line"   n: PTX is refused with a log that names this line, as ptxas words it; 0: none
- *   "lost"          1: every later call fails as after a sticky fault (CUDA_ERROR_LAUNCH_FAILED) */
+ *   "lost"          1: every later call fails as after a sticky fault (CUDA_ERROR_LAUNCH_FAILED),
+ * on all devices */
 int vyre_emulator_set(const char *key, int64_t value);
 
 /* The n-th call (1 = next) of a driver function fails with `result`; `repeat` != 0: all later ones
@@ -43,8 +45,8 @@ int vyre_emulator_count(const char *key, uint64_t *value);
  * vyre_emulator_count know. */
 const char *vyre_emulator_function(uint64_t index);
 
-/* What lost the device: kernel, thread, instruction and address of the first fault, "" when the
- * device is well. NUL-terminated, cut to `size` bytes. */
+/* What lost a device: kernel, thread, instruction and address of the first fault, "" when all
+ * devices are well. NUL-terminated, cut to `size` bytes. */
 int vyre_emulator_fault_message(char *buffer, uint64_t size);
 
 /* A data race: two accesses of one element, [0] before [1] in the order in which they ran. */

@@ -1,5 +1,5 @@
-// The one device: its name says emulator, its limits are those of an H200, its attributes are 0
-// where this device does not have the feature.
+// The devices, which are alike: the name says emulator, its limits are those of an H200, its
+// attributes are 0 where this device does not have the feature.
 #include <cstring>
 #include <iterator>
 
@@ -59,9 +59,10 @@ constexpr Attribute kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},
 };
 
-bool is_device(CUdevice device) { return device == 0 && settings().device_count > 0; }
-
 }  // namespace
+
+bool is_device(CUdevice device) { return device >= 0 && device < settings().device_count; }
+
 }  // namespace emulator
 
 using namespace emulator;
@@ -100,6 +101,7 @@ CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
     if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
     std::memcpy(uuid->bytes, kUuid, sizeof uuid->bytes);
+    uuid->bytes[sizeof uuid->bytes - 1] = static_cast<char>('0' + device);
     return CUDA_SUCCESS;
   });
 }

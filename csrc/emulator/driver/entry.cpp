@@ -90,6 +90,13 @@ void initialize() {
 
 }  // namespace
 
+int64_t devices_of_environment() {
+  const char *const text = std::getenv("VYRE_CUDA_EMULATOR_DEVICES");
+  if (text == nullptr || *text == '\0') return 1;
+  const bool valid = text[0] >= '1' && text[0] <= '0' + kMaxDevices && text[1] == '\0';
+  return valid ? text[0] - '0' : -1;
+}
+
 State &state() {
   static auto *const instance = new State;
   return *instance;
@@ -112,6 +119,7 @@ extern "C" {
 CUresult CUDAAPI cuInit(unsigned int flags) {
   return call(Call::cuInit, Need::process, [&]() -> CUresult {
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (settings().device_count < 0) return CUDA_ERROR_INVALID_VALUE;
     if (settings().device_count == 0) return CUDA_ERROR_NO_DEVICE;
     initialize();
     return CUDA_SUCCESS;

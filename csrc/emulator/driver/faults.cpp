@@ -96,9 +96,11 @@ Verdict gate(Call id, Need need) noexcept {
   if (need == Need::nothing) return {CUDA_SUCCESS, true};
   if (process().stopped) return refuse(CUDA_ERROR_DEINITIALIZED);
   if (need >= Need::driver && !process().initialized) return refuse(CUDA_ERROR_NOT_INITIALIZED);
-  const auto lost = static_cast<CUresult>(process().lost.load());
-  if (need >= Need::device && lost != CUDA_SUCCESS) return {lost, need == Need::release};
   if (need < Need::context) return {CUDA_SUCCESS, true};
+  const int device = current_device();
+  if (device < 0) return refuse(CUDA_ERROR_INVALID_CONTEXT);
+  const auto lost = static_cast<CUresult>(process().lost[device].load());
+  if (lost != CUDA_SUCCESS) return {lost, need == Need::release};
   const CUresult current = check_current_context();
   if (current != CUDA_SUCCESS) return refuse(current);
   if (open_captures != 0) {
@@ -108,10 +110,11 @@ Verdict gate(Call id, Need need) noexcept {
   return {CUDA_SUCCESS, true};
 }
 
-void lose_device(CUresult result, const char *message) noexcept {
+void lose_device(int device, CUresult result, const char *message) noexcept {
   std::lock_guard<std::mutex> lock(state().mutex);
   int well = CUDA_SUCCESS;
-  if (!process().lost.compare_exchange_strong(well, result)) return;
+  if (!process().lost[device].compare_exchange_strong(well, result)) return;
+  if (!state().fault_message.empty()) return;
   try {
     state().fault_message = message;
   } catch (const std::bad_alloc &) {
@@ -119,9 +122,9 @@ void lose_device(CUresult result, const char *message) noexcept {
   }
 }
 
-CUresult outcome() noexcept {
+CUresult outcome(int device) noexcept {
   if (process().stopped) return CUDA_ERROR_DEINITIALIZED;
-  return static_cast<CUresult>(process().lost.load());
+  return static_cast<CUresult>(process().lost[device].load());
 }
 
 namespace {
@@ -136,7 +139,8 @@ int set_stream_mode(int64_t value) {
 
 void set_lost(bool lost) {
   std::lock_guard<std::mutex> lock(state().mutex);
-  process().lost = lost ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+  for (std::atomic<int> &device : process().lost)
+    device = lost ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
   state().fault_message = lost ? "lost on demand" : "";
 }
 
@@ -149,10 +153,11 @@ int set(const std::string &key, int64_t value) {
                                         : key == "delay_us"         ? &settings().delay_us
                                         : key == "driver_version"   ? &settings().driver_version
                                         : key == "device_count"     ? &settings().device_count
+                                        : key == "peer_access"      ? &settings().peer_access
                                         : key == "refuse_line"      ? &settings().refuse_line
                                                                     : nullptr;
   if (setting == nullptr || value < 0) return -1;
-  if (setting == &settings().device_count && value > 1) return -1;
+  if (setting == &settings().device_count && value > kMaxDevices) return -1;
   *setting = value;
   return 0;
 }
@@ -170,6 +175,7 @@ void reset() {
   settings().delay_us = defaults.delay_us.load();
   settings().driver_version = defaults.driver_version.load();
   settings().device_count = defaults.device_count.load();
+  settings().peer_access = defaults.peer_access.load();
   settings().refuse_line = defaults.refuse_line.load();
   set_lost(false);
   set_stream_mode(defaults.stream_mode.load());
@@ -179,6 +185,8 @@ int count_objects(const std::string &key, uint64_t *value) {
   State &s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
   const HeapCounts heap = s.heap.counts();
+  uint64_t contexts = 0;
+  for (const PrimaryContext &context : s.contexts) contexts += context.references != 0 ? 1 : 0;
   const std::pair<const char *, uint64_t> rows[] = {
       {"allocations", heap.allocations},
       {"bytes", heap.bytes},
@@ -191,7 +199,7 @@ int count_objects(const std::string &key, uint64_t *value) {
       {"execs", s.execs.count()},
       {"links", s.links.count()},
       {"user_objects", live_user_objects()},
-      {"contexts", s.context_references != 0 ? 1 : 0},
+      {"contexts", contexts},
   };
   for (const auto &[name, count] : rows) {
     if (key == name) return *value = count, 0;

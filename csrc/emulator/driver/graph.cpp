@@ -44,8 +44,9 @@ CUresult side_of(const Box &box, const CUDA_MEMCPY3D &copy, CopySide *side) {
   return CUDA_SUCCESS;
 }
 
-bool is_this_context(CUcontext context) {
-  return context == nullptr || context == primary_context();
+// The device that a node with this context runs on, -1 if there is no such context.
+int device_of_node(CUcontext context) {
+  return context == nullptr ? current_device() : device_of(context);
 }
 
 CUresult check_dependencies(State &s, const Graph *graph, const CUgraphNode *dependencies,
@@ -95,6 +96,7 @@ CUresult clone_graph(CUgraph *clone, CUgraph graph) {
     return CUDA_ERROR_INVALID_VALUE;
   if (!from->conditionals.empty()) return CUDA_ERROR_NOT_SUPPORTED;
   auto to = std::make_shared<Graph>();
+  to->device = from->device;
   to->user_objects = from->user_objects;
   *clone = s.graphs.add(std::move(to));
   std::unordered_map<CUgraphNode, CUgraphNode> handle_of;
@@ -119,6 +121,7 @@ CUresult insert_node(CUgraphNode *handle, CUgraph graph, const CUgraphNode *depe
   if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check_dependencies(s, object.get(), dependencies, count))
     return result;
+  node->device = object->device;
   node->graph = object.get();
   node->after.assign(dependencies, dependencies + count);
   node->handle = s.nodes.add(node);
@@ -186,7 +189,8 @@ CUresult work_of(const CUDA_KERNEL_NODE_PARAMS *parameters, bool cooperative,
 
 CUresult work_of(const CUDA_MEMCPY3D *parameters, CUcontext context,
                  std::shared_ptr<const Work> *work) {
-  if (parameters == nullptr || !is_this_context(context)) return CUDA_ERROR_INVALID_VALUE;
+  const int device = device_of_node(context);
+  if (parameters == nullptr || device < 0) return CUDA_ERROR_INVALID_VALUE;
   const CUDA_MEMCPY3D &p = *parameters;
   const Box to{number(p.dstMemoryType),
                p.dstHost,
@@ -207,6 +211,7 @@ CUresult work_of(const CUDA_MEMCPY3D *parameters, CUcontext context,
   if (p.dstLOD != 0 || p.srcLOD != 0) return CUDA_ERROR_INVALID_VALUE;
   if (p.WidthInBytes == 0 || p.Height == 0 || p.Depth == 0) return CUDA_ERROR_INVALID_VALUE;
   CopyWork copy;
+  copy.device = device;
   copy.width = p.WidthInBytes;
   copy.height = p.Height;
   copy.depth = p.Depth;
@@ -219,11 +224,12 @@ CUresult work_of(const CUDA_MEMCPY3D *parameters, CUcontext context,
 
 CUresult work_of(const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context,
                  std::shared_ptr<const Work> *work) {
-  if (parameters == nullptr || !is_this_context(context)) return CUDA_ERROR_INVALID_VALUE;
+  const int device = device_of_node(context);
+  if (parameters == nullptr || device < 0) return CUDA_ERROR_INVALID_VALUE;
   const CUDA_MEMSET_NODE_PARAMS &p = *parameters;
   if (p.width == 0 || p.height == 0) return CUDA_ERROR_INVALID_VALUE;
-  const FillWork fill{p.dst,   p.value,  p.elementSize,
-                      p.width, p.height, p.height == 1 ? 0 : p.pitch};
+  const FillWork fill{
+      device, p.dst, p.value, p.elementSize, p.width, p.height, p.height == 1 ? 0 : p.pitch};
   if (p.height > 1 && p.pitch < p.width * p.elementSize) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = check(fill)) return result;
   *work = std::make_shared<const Work>(fill);
@@ -232,14 +238,15 @@ CUresult work_of(const CUDA_MEMSET_NODE_PARAMS *parameters, CUcontext context,
 
 CUresult work_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS *parameters,
                  std::shared_ptr<const Work> *work) {
-  if (parameters == nullptr || !is_this_context(parameters->ctx) || parameters->flags != 0)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (parameters == nullptr || parameters->flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  const int device = device_of_node(parameters->ctx);
+  if (device < 0) return CUDA_ERROR_INVALID_VALUE;
   if (parameters->count == 0 || parameters->paramArray == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const CUstreamBatchMemOpParams &op = parameters->paramArray[0];
   if (parameters->count != 1 || op.operation != CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
       op.writeValue.flags != CU_STREAM_WRITE_VALUE_DEFAULT)
     return CUDA_ERROR_NOT_SUPPORTED;
-  const WriteWork write{op.writeValue.address, op.writeValue.value};
+  const WriteWork write{device, op.writeValue.address, op.writeValue.value};
   if (const CUresult result = check(write)) return result;
   *work = std::make_shared<const Work>(write);
   return CUDA_SUCCESS;
@@ -256,7 +263,9 @@ CUresult CUDAAPI cuGraphCreate(CUgraph *graph, unsigned int flags) {
     if (graph == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
     State &s = state();
     Lock lock(s.mutex);
-    *graph = s.graphs.add(std::make_shared<Graph>());
+    auto object = std::make_shared<Graph>();
+    object->device = current_device();
+    *graph = s.graphs.add(std::move(object));
     return CUDA_SUCCESS;
   });
 }

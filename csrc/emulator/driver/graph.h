@@ -19,6 +19,7 @@ struct Graph;
 
 // A node has work, or is a WHILE node and has a condition and a body.
 struct Node {
+  int device = 0;  // of its graph
   CUgraphNode handle = nullptr;
   const Graph *graph = nullptr;
   std::vector<CUgraphNode> after;
@@ -28,6 +29,7 @@ struct Node {
 };
 
 struct Conditional {
+  int device = 0;
   const Graph *graph = nullptr;
   uint32_t initial = 0;
   bool assigned = false;  // `initial` is set at each launch
@@ -35,6 +37,7 @@ struct Conditional {
 };
 
 struct Graph {
+  int device = 0;
   std::vector<std::shared_ptr<Node>> nodes;
   std::vector<uint64_t> conditionals;
   UserObjects user_objects;
@@ -63,6 +66,7 @@ class ExecConditionals final : public Conditionals {
 };
 
 struct Exec {
+  int device = 0;
   std::unordered_map<uintptr_t, std::vector<size_t>> path_of;  // node handle -> indices of steps
   std::shared_ptr<const Steps> steps;  // replaced, never changed: launches keep theirs
   std::shared_ptr<ExecConditionals> conditionals;

@@ -11,12 +11,14 @@ CUresult create_handle(CUgraphConditionalHandle *handle, CUgraph graph, CUcontex
                        unsigned int initial, unsigned int flags) {
   if (handle == nullptr || (flags & ~unsigned{CU_GRAPH_COND_ASSIGN_DEFAULT}) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (context != nullptr && context != primary_context()) return CUDA_ERROR_INVALID_CONTEXT;
   State &s = state();
   Lock lock(s.mutex);
   const auto object = s.graphs.find(graph);
   if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (context != nullptr && context != primary_context(object->device))
+    return CUDA_ERROR_INVALID_CONTEXT;
   Conditional conditional;
+  conditional.device = object->device;
   conditional.graph = object.get();
   conditional.initial = initial;
   conditional.assigned = flags != 0;
@@ -38,6 +40,7 @@ CUresult add_while(CUgraphNode *handle, CUgraph graph, const CUgraphNode *depend
   if (found->second.graph != object.get() || found->second.used) return CUDA_ERROR_INVALID_VALUE;
   auto body = std::make_shared<Graph>();
   body->is_body = true;
+  body->device = object->device;
   auto node = std::make_shared<Node>();
   node->condition = parameters->handle;
   if (const CUresult result = insert_node(handle, graph, dependencies, count, node)) return result;

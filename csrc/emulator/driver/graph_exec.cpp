@@ -51,6 +51,7 @@ CUresult instantiate(CUgraphExec *handle, CUgraph graph, unsigned long long flag
   const auto object = s.graphs.find(graph);
   if (object == nullptr || object->is_body) return CUDA_ERROR_INVALID_VALUE;
   auto exec = std::make_shared<Exec>();
+  exec->device = object->device;
   exec->conditionals = std::make_shared<ExecConditionals>();
   std::vector<size_t> path;
   if (const CUresult result = copy_steps(*exec, *object, &path, &exec->steps)) return result;
@@ -110,17 +111,19 @@ bool all_loaded(const Steps &steps) {
   return true;
 }
 
-bool goes_on() { return outcome() == CUDA_SUCCESS && !state().engine.cancel()->load(); }
+bool goes_on(int device) {
+  return outcome(device) == CUDA_SUCCESS && !state().engine.cancel()->load();
+}
 
-void run_steps(const Steps &steps, ExecConditionals &conditionals) {
+void run_steps(int device, const Steps &steps, ExecConditionals &conditionals) {
   for (const Step &step : steps) {
-    if (!goes_on()) return;
+    if (!goes_on(device)) return;
     if (step.work != nullptr) {
       run(*step.work, &conditionals);
       continue;
     }
-    while (conditionals.values[step.condition].value != 0 && goes_on())
-      run_steps(*step.body, conditionals);
+    while (conditionals.values[step.condition].value != 0 && goes_on(device))
+      run_steps(device, *step.body, conditionals);
   }
 }
 
@@ -131,13 +134,15 @@ CUresult launch(CUgraphExec exec, CUstream stream) {
   if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Stream> where;
   if (const CUresult result = enter_stream_idle(s, stream, &where)) return result;
+  if (where->device != object->device) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = outcome(where->device)) return result;
   if (!all_loaded(*object->steps)) return CUDA_ERROR_INVALID_HANDLE;
   Operations after;
   if (object->last != nullptr && !object->last->done) after.push_back(object->last);
-  auto work = [steps = object->steps, conditionals = object->conditionals,
+  auto work = [device = object->device, steps = object->steps, conditionals = object->conditionals,
                held = object->user_objects] {
     conditionals->begin();
-    run_steps(*steps, *conditionals);
+    run_steps(device, *steps, *conditionals);
   };
   auto operation = s.engine.prepare(where, std::move(work), std::move(after));
   object->last = operation;  // before it runs: another thread's launch comes after this one
@@ -217,6 +222,7 @@ CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream stream) {
     if (s.execs.find(exec) == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::shared_ptr<Stream> where;
     if (const CUresult result = enter_stream_idle(s, stream, &where)) return result;
+    if (where->device != s.execs.find(exec)->device) return CUDA_ERROR_INVALID_VALUE;
     s.engine.submit(lock, where, nullptr);
     return CUDA_SUCCESS;
   });
@@ -224,7 +230,7 @@ CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream stream) {
 
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   // As seen with the driver: the stream says which context, none need be current.
-  return call(Call::cuGraphLaunch, Need::device, [&] { return launch(exec, stream); });
+  return call(Call::cuGraphLaunch, Need::driver, [&] { return launch(exec, stream); });
 }
 
 }  // extern "C"

@@ -70,6 +70,8 @@ CUresult launch(const LaunchRequest &request, CUstream stream) {
   Lock lock(s.mutex);
   std::shared_ptr<Stream> where;
   if (const CUresult result = enter_stream(s, stream, &where)) return result;
+  if (where->device != std::get<KernelWork>(*work).function->device)
+    return CUDA_ERROR_INVALID_HANDLE;
   if (where->capture != nullptr) {
     capture_work(*where, work);
     return CUDA_SUCCESS;

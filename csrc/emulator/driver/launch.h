@@ -22,17 +22,20 @@ struct KernelWork {
 struct CopySide {
   uint64_t address = 0;
   bool device = false; // must be in live memory when it runs
+  int owner = -1; // the device that it is memory of; -1: of any that is reached
   uint64_t pitch = 0;
   uint64_t slice = 0;
 };
 
 struct CopyWork {
+  int device = 0; // that must reach both sides
   CopySide to, from;
   uint64_t width = 0, height = 1, depth = 1; // bytes, rows, slices
   std::shared_ptr<std::vector<uint8_t>> staged; // keeps a snapshot of pageable memory alive
 };
 
 struct FillWork {
+  int device = 0;
   uint64_t address = 0;
   uint32_t value = 0;
   uint32_t element_bytes = 1;
@@ -42,6 +45,7 @@ struct FillWork {
 
 // A word of memory that the host may be looking at: written whole, after everything before it.
 struct WriteWork {
+  int device = 0;
   uint64_t address = 0;
   uint32_t value = 0;
 };

@@ -120,6 +120,7 @@ CUresult CUDAAPI cuLinkCreate(unsigned int count, CUjit_option *options, void **
   return call(Call::cuLinkCreate, Need::context, [&]() -> CUresult {
     if (link == nullptr) return CUDA_ERROR_INVALID_VALUE;
     auto object = std::make_shared<Link>();
+    object->device = current_device();
     if (const CUresult result = object->options.read(count, options, values)) return result;
     State &s = state();
     Lock lock(s.mutex);

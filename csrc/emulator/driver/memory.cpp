@@ -74,6 +74,12 @@ uint8_t *allocate_poison(uint64_t alignment, uint64_t size) {
   return storage;
 }
 
+void add(HeapCounts &counts, const Block &block) {
+  const bool device = block.kind == Kind::device;
+  (device ? counts.allocations : counts.pinned) += 1;
+  (device ? counts.bytes : counts.pinned_bytes) += block.size;
+}
+
 }  // namespace
 
 void FreeStorage::operator()(uint8_t *storage) const {
@@ -86,7 +92,8 @@ void FreeStorage::operator()(uint8_t *storage) const {
   }
 }
 
-std::shared_ptr<Block> Heap::allocate(Kind kind, uint64_t size, unsigned flags, int64_t limit) {
+std::shared_ptr<Block> Heap::allocate(int device, Kind kind, uint64_t size, unsigned flags,
+                                      int64_t limit) {
   const uint64_t guard = guard_of(kind);
   const uint64_t alignment = alignment_of(kind);
   if (limit < 0 || size > static_cast<uint64_t>(limit)) return nullptr;
@@ -95,8 +102,8 @@ std::shared_ptr<Block> Heap::allocate(Kind kind, uint64_t size, unsigned flags, 
   const uint64_t total = (guard + size + guard + unit - 1) / unit * unit;
 
   std::unique_lock<std::mutex> lock(mutex_);
-  uint64_t &used = used_[static_cast<int>(kind)];
-  if (used + size > static_cast<uint64_t>(limit)) return nullptr;
+  uint64_t &live = used(device, kind);
+  if (live + size > static_cast<uint64_t>(limit)) return nullptr;
   uint8_t *storage = mapped ? map_poison(total) : allocate_poison(alignment, total);
   if (storage == nullptr) return nullptr;
   forbid(storage, guard);
@@ -106,15 +113,16 @@ std::shared_ptr<Block> Heap::allocate(Kind kind, uint64_t size, unsigned flags, 
   block->begin = reinterpret_cast<uint64_t>(storage) + guard;
   block->size = size;
   block->kind = kind;
+  block->device = device;
   block->flags = flags;
   block->id = next_id_++;
   block->storage = {storage, FreeStorage{mapped ? total : 0}};
-  used += size;
+  live += size;
   blocks_.emplace(block->begin, block);
   return block;
 }
 
-std::shared_ptr<Block> Heap::enter(uint64_t begin, uint64_t size, unsigned flags) {
+std::shared_ptr<Block> Heap::enter(int device, uint64_t begin, uint64_t size, unsigned flags) {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto after = blocks_.lower_bound(begin);
   if (after != blocks_.end() && after->first < begin + size) return nullptr;
@@ -123,9 +131,10 @@ std::shared_ptr<Block> Heap::enter(uint64_t begin, uint64_t size, unsigned flags
   block->begin = begin;
   block->size = size;
   block->kind = Kind::registered;
+  block->device = device;
   block->flags = flags;
   block->id = next_id_++;
-  used_[static_cast<int>(Kind::registered)] += size;
+  used(device, Kind::registered) += size;
   blocks_.emplace(begin, block);
   return block;
 }
@@ -150,7 +159,7 @@ bool Heap::release(uint64_t begin, Kind kind, int64_t kept_bytes) {
   if (found == blocks_.end() || found->second->kind != kind) return false;
   std::shared_ptr<Block> block = std::move(found->second);
   blocks_.erase(found);
-  used_[static_cast<int>(kind)] -= block->size;
+  used(block->device, kind) -= block->size;
   if (kind != Kind::registered) quarantine(std::move(block), kept_bytes);
   return true;
 }
@@ -164,27 +173,34 @@ void Heap::quarantine(std::shared_ptr<Block> block, int64_t kept_bytes) {
   }
 }
 
-void Heap::abandon() {
-  const HeapCounts all = counts();
-  std::unique_lock<std::mutex> lock(mutex_);
-  leaked_ = all;
-  blocks_.clear();
-  for (uint64_t &used : used_) used = 0;
+uint64_t &Heap::used(int device, Kind kind) {
+  if (kind == Kind::device) return device_used_[device];
+  return kind == Kind::pinned ? host_used_ : registered_used_;
 }
 
-uint64_t Heap::device_bytes() const {
+void Heap::abandon(int device) {
   std::unique_lock<std::mutex> lock(mutex_);
-  return used_[static_cast<int>(Kind::device)];
+  for (auto at = blocks_.begin(); at != blocks_.end();) {
+    const std::shared_ptr<Block> block = at->second;
+    if (block->device != device) {
+      ++at;
+      continue;
+    }
+    add(leaked_, *block);
+    used(device, block->kind) -= block->size;
+    at = blocks_.erase(at);
+  }
+}
+
+uint64_t Heap::device_bytes(int device) const {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return device_used_[device];
 }
 
 HeapCounts Heap::counts() const {
   std::unique_lock<std::mutex> lock(mutex_);
   HeapCounts result = leaked_;
-  for (const auto &[begin, block] : blocks_) {
-    const bool device = block->kind == Kind::device;
-    (device ? result.allocations : result.pinned) += 1;
-    (device ? result.bytes : result.pinned_bytes) += block->size;
-  }
+  for (const auto &[begin, block] : blocks_) add(result, *block);
   return result;
 }
 
@@ -196,12 +212,19 @@ void *LaunchMemory::resolve(uint64_t address, uint64_t size, uint64_t *begin, ui
     return block->at(address);
   }
   std::shared_ptr<Block> block = heap_.find(address, size);
-  if (block == nullptr) return nullptr;
+  if (block == nullptr || !reaches(device_, *block)) return nullptr;
   *begin = block->begin;
   *end = block->end();
   void *host = block->at(address);
   held_.push_back(std::move(block));
   return host;
+}
+
+const char *LaunchMemory::refusal(uint64_t address) const {
+  const std::shared_ptr<Block> block = heap_.find(address, 1);
+  return block == nullptr || reaches(device_, *block)
+             ? Memory::refusal(address)
+             : "address in the memory of another device, without access to it";
 }
 
 }  // namespace emulator

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 
+#include "call.h"
 #include "emulator/ptx/ptx.h"
 
 namespace emulator {
@@ -29,6 +30,7 @@ struct Block {
   uint64_t begin = 0;
   uint64_t size = 0;
   Kind kind = Kind::device;
+  int device = 0;  // whose it is, or whose context page-locked it
   unsigned flags = 0;  // of cuMemHostAlloc or cuMemHostRegister
   uint64_t id = 0;
   std::unique_ptr<uint8_t, FreeStorage> storage; // empty when registered
@@ -46,40 +48,52 @@ struct HeapCounts {
 
 class Heap {
  public:
-  // nullptr: over the limit (bytes of this kind), or the host has no more.
-  std::shared_ptr<Block> allocate(Kind kind, uint64_t size, unsigned flags, int64_t limit);
+  // nullptr: over the limit (bytes of this kind, of this device if they are device memory), or the
+  // host has no more.
+  std::shared_ptr<Block> allocate(int device, Kind kind, uint64_t size, unsigned flags,
+                                  int64_t limit);
   // Enters memory that the caller owns; nullptr when it meets a live block.
-  std::shared_ptr<Block> enter(uint64_t begin, uint64_t size, unsigned flags);
+  std::shared_ptr<Block> enter(int device, uint64_t begin, uint64_t size, unsigned flags);
   std::shared_ptr<Block> find(uint64_t address, uint64_t size) const;
   // The live block that begins here, whatever its kind.
   std::shared_ptr<Block> starting(uint64_t begin) const;
   // False when no block of this kind begins here. Of what is freed at most kept_bytes stay aside.
   bool release(uint64_t begin, Kind kind, int64_t kept_bytes);
-  void abandon();
+  // All blocks of a device's context.
+  void abandon(int device);
 
-  uint64_t device_bytes() const;
+  uint64_t device_bytes(int device) const;
   HeapCounts counts() const;
 
  private:
   void quarantine(std::shared_ptr<Block> block, int64_t kept_bytes);
+  uint64_t &used(int device, Kind kind);
 
   mutable std::mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Block>> blocks_;
   std::deque<std::shared_ptr<Block>> quarantine_;
   uint64_t quarantined_bytes_ = 0;
   uint64_t next_id_ = 1;
-  uint64_t used_[3] = {0, 0, 0}; // live bytes by Kind
+  uint64_t device_used_[kMaxDevices] = {}; // live bytes
+  uint64_t host_used_ = 0; // page-locked live bytes
+  uint64_t registered_used_ = 0;
   HeapCounts leaked_{0, 0, 0, 0};
 };
+
+// Whether work of a device may touch a block: its own memory, page-locked memory (registered memory
+// only if it is portable), and memory of a device that its context was given access to.
+bool reaches(int device, const Block &block);
 
 // What one kernel launch sees. Blocks it has touched stay allocated until it ends.
 class LaunchMemory final : public Memory {
  public:
-  explicit LaunchMemory(const Heap &heap) : heap_(heap) {}
+  LaunchMemory(const Heap &heap, int device) : heap_(heap), device_(device) {}
   void *resolve(uint64_t address, uint64_t size, uint64_t *begin, uint64_t *end) override;
+  const char *refusal(uint64_t address) const override;
 
  private:
   const Heap &heap_;
+  const int device_;
   std::deque<std::shared_ptr<Block>> held_;
 };
 

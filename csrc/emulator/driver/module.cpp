@@ -81,6 +81,7 @@ CUresult load(CUmodule *handle, const void *image, unsigned count, const CUjit_o
   if (target > kComputeCapability) return CUDA_ERROR_NO_BINARY_FOR_GPU;
 
   auto module = std::make_shared<LoadedModule>();
+  module->device = current_device();
   std::unique_ptr<Module> code;
   options.target = target;
   if (const CUresult result = compile(text, options, &code)) return result;
@@ -99,6 +100,7 @@ CUfunction function_of(State &s, const std::shared_ptr<LoadedModule> &module,
     if (s.functions.find(handle)->kernel == &kernel) return handle;
   }
   auto function = std::make_shared<Function>();
+  function->device = module->device;
   function->module = module;
   function->kernel = &kernel;
   function->max_dynamic_shared_bytes = Limits::shared_per_block - kernel.static_shared_bytes;

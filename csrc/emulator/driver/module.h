@@ -12,6 +12,7 @@
 namespace emulator {
 
 struct LoadedModule {
+  int device = 0;
   std::unique_ptr<const Module> code;
   int binary_version = 0;  // compute capability * 10 that the text was compiled for
   std::vector<CUfunction> functions;
@@ -20,6 +21,7 @@ struct LoadedModule {
 
 // One kernel of a loaded module. Launches hold it, so its code outlives the module's handle.
 struct Function {
+  int device = 0;
   std::shared_ptr<LoadedModule> module;
   const Kernel *kernel = nullptr;
   uint32_t max_dynamic_shared_bytes = 0;
@@ -49,6 +51,7 @@ class JitOptions {
 };
 
 struct Link {
+  int device = 0;
   JitOptions options;
   std::string text;
   std::vector<uint8_t> image;  // empty until cuLinkComplete

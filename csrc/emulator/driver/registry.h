@@ -37,11 +37,17 @@ class Registry {
     return object;
   }
 
-  // The context died with objects in it: they are invalid from now on but were never released, so
-  // they stay in the count.
-  void abandon() {
-    leaked_ += live_.size();
-    live_.clear();
+  // The context of a device died with objects in it: they are invalid from now on but were never
+  // released, so they stay in the count.
+  void abandon(int device) {
+    for (auto at = live_.begin(); at != live_.end();) {
+      if (at->second->device != device) {
+        ++at;
+        continue;
+      }
+      at = live_.erase(at);
+      ++leaked_;
+    }
   }
 
   uint64_t count() const { return live_.size() + leaked_; }

@@ -6,21 +6,27 @@
 namespace emulator {
 namespace {
 
-void perform(const std::function<void()> &work) {
+void perform(int device, const std::function<void()> &work) {
   try {
     work();
   } catch (const std::bad_alloc &) {
-    lose_device(CUDA_ERROR_LAUNCH_FAILED, "the emulator ran out of host memory");
+    lose_device(device, CUDA_ERROR_LAUNCH_FAILED, "the emulator ran out of host memory");
   }
+}
+
+// Synchronizes with the default stream of this device.
+bool is_blocking(const Stream &stream, int device) {
+  return stream.blocking && stream.device == device;
 }
 
 }  // namespace
 
 void Engine::open(std::shared_ptr<Stream> stream) { streams_.push_back(std::move(stream)); }
 
-void Engine::open_default() {
-  default_stream_ = std::make_shared<Stream>();
-  open(default_stream_);
+void Engine::open_default(int device) {
+  auto stream = std::make_shared<Stream>();
+  stream->device = device;
+  open(default_streams_[device] = std::move(stream));
 }
 
 void Engine::close(Lock &lock, const std::shared_ptr<Stream> &stream) {
@@ -30,11 +36,13 @@ void Engine::close(Lock &lock, const std::shared_ptr<Stream> &stream) {
   retire_if_over(stream);
 }
 
-void Engine::close_all(Lock &lock) {
-  finish(lock, pending());
+void Engine::close_all(Lock &lock, int device) {
+  finish(lock, pending(device));
   const std::vector<std::shared_ptr<Stream>> all = streams_;
-  for (const auto &stream : all) close(lock, stream);
-  default_stream_.reset();
+  for (const auto &stream : all) {
+    if (stream->device == device) close(lock, stream);
+  }
+  default_streams_[device].reset();
 }
 
 // A stream with a thread stays listed until the thread has left, so that shutdown can join it.
@@ -49,13 +57,14 @@ std::shared_ptr<Operation> Engine::prepare(const std::shared_ptr<Stream> &stream
   operation->stream = stream;
   operation->work = std::move(work);
   operation->after = std::move(after);
-  if (stream == default_stream_) {
+  const std::shared_ptr<Stream> &legacy = default_streams_[stream->device];
+  if (stream == legacy) {
     for (const auto &other : streams_) {
-      if (other != stream && other->blocking && other->last())
+      if (other != stream && is_blocking(*other, stream->device) && other->last())
         operation->after.push_back(other->last());
     }
-  } else if (stream->blocking && default_stream_ && default_stream_->last()) {
-    operation->after.push_back(default_stream_->last());
+  } else if (stream->blocking && legacy && legacy->last()) {
+    operation->after.push_back(legacy->last());
   }
   return operation;
 }
@@ -91,17 +100,18 @@ void Engine::finish(Lock &lock, const Operations &operations) {
 Operations Engine::pending(const std::shared_ptr<Stream> &stream) const {
   Operations result;
   if (stream->last()) result.push_back(stream->last());
-  if (stream != default_stream_) return result;
+  if (stream != default_streams_[stream->device]) return result;
   for (const auto &other : streams_) {
-    if (other != stream && other->blocking && other->last()) result.push_back(other->last());
+    if (other != stream && is_blocking(*other, stream->device) && other->last())
+      result.push_back(other->last());
   }
   return result;
 }
 
-Operations Engine::pending() const {
+Operations Engine::pending(int device) const {
   Operations result;
   for (const auto &stream : streams_) {
-    if (stream->last()) result.push_back(stream->last());
+    if (stream->device == device && stream->last()) result.push_back(stream->last());
   }
   return result;
 }
@@ -134,11 +144,11 @@ void Engine::run_head(Lock &lock, const std::shared_ptr<Stream> &stream) {
   operation->after.clear();
   const std::chrono::microseconds delay(settings().delay_us.load());
   if (delay.count() > 0) halt_.wait_for(lock, delay, [this] { return stopping_; });
-  const bool run = !stopping_ && process().lost == CUDA_SUCCESS;
+  const bool run = !stopping_ && process().lost[stream->device] == CUDA_SUCCESS;
   lock.unlock();
   // It stays the operation's meanwhile, which the queue holds: in a process forked now it is not
   // lost with this thread.
-  if (run && operation->work) perform(operation->work);
+  if (run && operation->work) perform(stream->device, operation->work);
   operation->work = nullptr;  // what it held is released outside the lock
   lock.lock();
   operation->done = true;

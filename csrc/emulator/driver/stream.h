@@ -34,6 +34,7 @@ struct Operation {
 using Operations = std::vector<std::shared_ptr<Operation>>;
 
 struct Stream {
+  int device = 0;
   bool blocking = true; // synchronizes with the default stream
   int priority = 0;
   std::deque<std::shared_ptr<Operation>> queue; // the front one may be running
@@ -47,6 +48,7 @@ struct Stream {
 };
 
 struct Event {
+  int device = 0;
   unsigned flags = 0;
   std::shared_ptr<Operation> record; // the latest cuEventRecord
   std::shared_ptr<CapturedPoint> captured; // that was inside a capture; `record` is empty then
@@ -72,15 +74,17 @@ class Engine {
   void finish(Lock &lock, const Operations &operations);
   // What a wait on this stream waits for: the default stream includes all blocking streams.
   Operations pending(const std::shared_ptr<Stream> &stream) const;
-  Operations pending() const;
+  Operations pending(int device) const;
   // True when all are done. In lazy mode a question that finds work moves it on by one operation.
   bool query(Lock &lock, const Operations &operations);
 
   void mode_changed();
   void shut_down(Lock &lock);
-  const std::shared_ptr<Stream> &default_stream() const { return default_stream_; }
-  void open_default();
-  void close_all(Lock &lock);
+  const std::shared_ptr<Stream> &default_stream(int device) const {
+    return default_streams_[device];
+  }
+  void open_default(int device);
+  void close_all(Lock &lock, int device);
   // Set when running kernels should stop: the library is shutting down.
   const std::atomic<bool> *cancel() const { return &cancel_; }
 
@@ -94,7 +98,7 @@ class Engine {
 
   std::mutex &mutex_;
   std::vector<std::shared_ptr<Stream>> streams_; // all that are open or still have work
-  std::shared_ptr<Stream> default_stream_;
+  std::shared_ptr<Stream> default_streams_[kMaxDevices];
   std::vector<std::thread> exited_; // threads that only have to be joined
   std::condition_variable finished_;
   std::condition_variable halt_;

@@ -16,6 +16,7 @@ CUresult create_stream(CUstream *stream, unsigned flags, int priority) {
   auto object = std::make_shared<Stream>();
   object->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
   object->priority = std::min(kLowestPriority, std::max(kHighestPriority, priority));
+  object->device = current_device();
   State &s = state();
   Lock lock(s.mutex);
   s.engine.open(object);
@@ -31,6 +32,7 @@ CUresult record(CUevent event, CUstream stream, unsigned flags) {
   std::shared_ptr<Stream> where;
   if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUresult result = enter_stream(s, stream, &where)) return result;
+  if (where->device != object->device) return CUDA_ERROR_INVALID_HANDLE;
   if (where->capture != nullptr) {
     capture_event(where, *object);
     return CUDA_SUCCESS;
@@ -83,8 +85,8 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream stream) {
     std::shared_ptr<Stream> object;
     if (const CUresult result = enter_stream_idle(s, stream, &object)) return result;
     s.engine.finish(lock, s.engine.pending(object));
-    s.prints.show();
-    return outcome();
+    s.contexts[object->device].prints.show();
+    return outcome(object->device);
   });
 }
 
@@ -95,7 +97,7 @@ CUresult CUDAAPI cuStreamQuery(CUstream stream) {
     std::shared_ptr<Stream> object;
     if (const CUresult result = enter_stream_idle(s, stream, &object)) return result;
     const bool done = s.engine.query(lock, s.engine.pending(object));
-    if (const CUresult result = outcome()) return result;
+    if (const CUresult result = outcome(object->device)) return result;
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
@@ -125,6 +127,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags) {
     if ((flags & CU_EVENT_INTERPROCESS) != 0) return CUDA_ERROR_NOT_SUPPORTED;
     auto object = std::make_shared<Event>();
     object->flags = flags;
+    object->device = current_device();
     State &s = state();
     Lock lock(s.mutex);
     *event = s.events.add(std::move(object));
@@ -158,7 +161,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event) {
     if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (object->captured != nullptr) return ask_in_capture(*object);
     const bool done = object->record == nullptr || s.engine.query(lock, {object->record});
-    if (const CUresult result = outcome()) return result;
+    if (const CUresult result = outcome(object->device)) return result;
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
@@ -172,8 +175,8 @@ CUresult CUDAAPI cuEventSynchronize(CUevent event) {
     if (object->captured != nullptr) return ask_in_capture(*object);
     if (const std::shared_ptr<Operation> operation = object->record)
       s.engine.finish(lock, operation);
-    s.prints.show();
-    return outcome();
+    s.contexts[object->device].prints.show();
+    return outcome(object->device);
   });
 }
 
@@ -185,6 +188,7 @@ CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent 
     const auto first = s.events.find(start);
     const auto second = s.events.find(end);
     if (first == nullptr || second == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (first->device != second->device) return CUDA_ERROR_INVALID_HANDLE;
     if (first->record == nullptr || second->record == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (((first->flags | second->flags) & CU_EVENT_DISABLE_TIMING) != 0)
       return CUDA_ERROR_INVALID_HANDLE;

@@ -19,11 +19,22 @@ bool extent(uint64_t width, uint64_t height, uint64_t depth, uint64_t pitch, uin
          !__builtin_add_overflow(*bytes, width, bytes);
 }
 
+// The live block that holds the bytes, if the device reaches it.
+std::shared_ptr<Block> reached(int device, uint64_t address, uint64_t bytes) {
+  auto block = state().heap.find(address, bytes);
+  return block != nullptr && reaches(device, *block) ? block : nullptr;
+}
+
 // The block that holds a device side, so that it stays allocated; nullptr when there is none.
 std::shared_ptr<Block> hold(const CopyWork &work, const CopySide &side) {
   uint64_t bytes = 0;
   if (!extent(work.width, work.height, work.depth, side.pitch, side.slice, &bytes)) return nullptr;
-  return state().heap.find(side.address, bytes);
+  const auto block = state().heap.find(side.address, bytes);
+  if (block == nullptr) return nullptr;
+  if (side.owner >= 0 ? block->kind == Kind::device && block->device != side.owner
+                      : !reaches(work.device, *block))
+    return nullptr;
+  return block;
 }
 
 std::shared_ptr<Block> hold(const FillWork &work) {
@@ -31,17 +42,17 @@ std::shared_ptr<Block> hold(const FillWork &work) {
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(work.width, uint64_t{work.element_bytes}, &row)) return nullptr;
   if (!extent(row, work.height, 1, work.pitch, 0, &bytes)) return nullptr;
-  return state().heap.find(work.address, bytes);
+  return reached(work.device, work.address, bytes);
 }
 
 bool empty(const CopyWork &work) { return work.width == 0 || work.height == 0 || work.depth == 0; }
 bool empty(const FillWork &work) { return work.width == 0 || work.height == 0; }
 
-void lose_to_freed_memory(const char *what, uint64_t address) {
+void lose_to_freed_memory(int device, const char *what, uint64_t address) {
   char message[128];
   std::snprintf(message, sizeof message, "%s: 0x%" PRIx64 " is not in live memory any more", what,
                 address);
-  lose_device(CUDA_ERROR_ILLEGAL_ADDRESS, message);
+  lose_device(device, CUDA_ERROR_ILLEGAL_ADDRESS, message);
 }
 
 CUresult code_of(Outcome outcome) {
@@ -70,12 +81,13 @@ void run_one(const KernelWork &work, Conditionals *conditionals) {
     const std::string message =
         "kernel " + work.function->kernel->name +
         ": its blocks wait for each other, and the launch is not cooperative";
-    return lose_device(CUDA_ERROR_LAUNCH_FAILED, message.c_str());
+    return lose_device(work.function->device, CUDA_ERROR_LAUNCH_FAILED, message.c_str());
   }
-  LaunchMemory memory(state().heap);
+  const int device = work.function->device;
+  LaunchMemory memory(state().heap, device);
   Launch launch = work.shape;
   launch.conditionals = conditionals;
-  launch.printer = &state().prints;
+  launch.printer = &state().contexts[device].prints;
   launch.parameters = work.parameters.data();
   launch.cancel = state().engine.cancel();
   ++process().launches;
@@ -83,9 +95,9 @@ void run_one(const KernelWork &work, Conditionals *conditionals) {
   process().instructions += report.instructions;
   const CUresult code = code_of(report.outcome);
   if (code == CUDA_SUCCESS) return;
-  lose_device(code, ("kernel " + work.function->kernel->name + ", PTX line " +
-                     std::to_string(report.line) + ": " + report.message)
-                        .c_str());
+  const std::string message = "kernel " + work.function->kernel->name + ", PTX line " +
+                              std::to_string(report.line) + ": " + report.message;
+  lose_device(device, code, message.c_str());
 }
 
 void run_one(const CopyWork &work, Conditionals *) {
@@ -93,9 +105,9 @@ void run_one(const CopyWork &work, Conditionals *) {
   const auto to = work.to.device ? hold(work, work.to) : nullptr;
   const auto from = work.from.device ? hold(work, work.from) : nullptr;
   if (work.to.device && to == nullptr)
-    return lose_to_freed_memory("copy to device memory", work.to.address);
+    return lose_to_freed_memory(work.device, "copy to device memory", work.to.address);
   if (work.from.device && from == nullptr)
-    return lose_to_freed_memory("copy from device memory", work.from.address);
+    return lose_to_freed_memory(work.device, "copy from device memory", work.from.address);
   for (uint64_t z = 0; z < work.depth; ++z) {
     for (uint64_t y = 0; y < work.height; ++y) {
       std::memmove(
@@ -117,7 +129,7 @@ void fill_row(uint64_t address, uint32_t value, uint64_t count) {
 void run_one(const FillWork &work, Conditionals *) {
   if (empty(work)) return;
   const auto block = hold(work);
-  if (block == nullptr) return lose_to_freed_memory("memset", work.address);
+  if (block == nullptr) return lose_to_freed_memory(work.device, "memset", work.address);
   for (uint64_t y = 0; y < work.height; ++y) {
     const uint64_t row = work.address + y * work.pitch;
     if (work.element_bytes == 1) fill_row<uint8_t>(row, work.value, work.width);
@@ -128,8 +140,8 @@ void run_one(const FillWork &work, Conditionals *) {
 }
 
 void run_one(const WriteWork &work, Conditionals *) {
-  const auto block = state().heap.find(work.address, sizeof work.value);
-  if (block == nullptr) return lose_to_freed_memory("write of a word", work.address);
+  const auto block = reached(work.device, work.address, sizeof work.value);
+  if (block == nullptr) return lose_to_freed_memory(work.device, "write of a word", work.address);
   __atomic_store_n(static_cast<uint32_t *>(block->at(work.address)), work.value, __ATOMIC_RELEASE);
 }
 
@@ -158,8 +170,8 @@ CUresult check(const FillWork &work) {
 
 CUresult check(const WriteWork &work) {
   if (work.address % sizeof work.value != 0) return CUDA_ERROR_INVALID_VALUE;
-  return state().heap.find(work.address, sizeof work.value) == nullptr ? CUDA_ERROR_INVALID_VALUE
-                                                                       : CUDA_SUCCESS;
+  return reached(work.device, work.address, sizeof work.value) == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                                                          : CUDA_SUCCESS;
 }
 
 void run(const Work &work, Conditionals *conditionals) {

@@ -55,6 +55,8 @@ class Memory {
  public:
   virtual ~Memory() = default;
   virtual void *resolve(uint64_t address, uint64_t size, uint64_t *begin, uint64_t *end) = 0;
+  // Why resolve() gave nothing.
+  virtual const char *refusal(uint64_t) const { return "address outside every live allocation"; }
 };
 
 // The conditional values of one launch of a graph.

@@ -26,7 +26,7 @@ uint8_t *resolve_global(const Instruction *i, Machine &m, uint64_t address, uint
   if (host == nullptr) {
     host = find_static(m, address, size, false);
     if (host != nullptr) return host;
-    m.fault(i, Outcome::illegal_address, address, "address outside every live allocation");
+    m.fault(i, Outcome::illegal_address, address, m.memory->refusal(address));
     return nullptr;
   }
   own = Range{begin, end - begin, host - (address - begin)};

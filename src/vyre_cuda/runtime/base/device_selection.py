@@ -12,6 +12,8 @@ from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 
 # The checks that the emulator offers.
 CHECKS = frozenset({"races", "initialized"})
+# kMaxDevices of csrc/emulator/driver/call.h.
+_MOST_EMULATED = 8
 
 
 def open_driver(which: int | str, check: str | Iterable[str] | None) -> tuple[Driver, int, frozenset[str]]:
@@ -45,23 +47,42 @@ def cuda_driver() -> Driver:
 
 
 def emulator_driver() -> Driver:
+    """The emulator. ValueError if VYRE_CUDA_EMULATOR_DEVICES is not a number of devices that it can have."""
+    count = os.environ.get("VYRE_CUDA_EMULATOR_DEVICES", "")
+    if count and count not in map(str, range(1, _MOST_EMULATED + 1)):
+        raise ValueError(f"VYRE_CUDA_EMULATOR_DEVICES={count!r}; it must be a number from 1 to {_MOST_EMULATED}")
     return Driver(os.path.join(get_library_dir(), EMULATOR_LIBRARY))
 
 
 def _open(which: int | str) -> tuple[Driver, int]:
     if isinstance(which, bool) or not isinstance(which, (int, str)):
-        raise TypeError(f'a device is an ordinal, "cuda", "emulator" or "auto", not a {type(which).__name__}')
+        raise TypeError(
+            f'a device is an ordinal, "cuda", "emulator", "emulator:N" or "auto", not a {type(which).__name__}'
+        )
     if isinstance(which, int):
         return cuda_driver(), which
-    if which == "emulator":
-        return emulator_driver(), 0
+    name, _, number = which.partition(":")
+    if which == "emulator" or (name == "emulator" and number.isascii() and number.isdigit()):
+        return _emulated(int(number or 0))
     if which == "cuda":
         return cuda_driver(), 0
     if which.isascii() and which.isdigit():
         return cuda_driver(), int(which)
     if which == "auto":
         return _automatic()
-    raise ValueError(f'device {which!r}; it must be an ordinal, "cuda", "emulator" or "auto"')
+    raise ValueError(f'device {which!r}; it must be an ordinal, "cuda", "emulator", "emulator:N" or "auto"')
+
+
+def _emulated(ordinal: int) -> tuple[Driver, int]:
+    driver = emulator_driver()
+    count = driver.info()[1]
+    if ordinal >= count:
+        way = f"start it with VYRE_CUDA_EMULATOR_DEVICES={ordinal + 1}"
+        raise DeviceUnavailableError(
+            f"no device emulator:{ordinal}: this process has {count} emulated device{'s' * (count != 1)}; "
+            + (way if ordinal < _MOST_EMULATED else f"{_MOST_EMULATED} are possible")
+        )
+    return driver, ordinal
 
 
 def _automatic() -> tuple[Driver, int]:

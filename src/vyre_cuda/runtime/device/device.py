@@ -726,7 +726,7 @@ class Device(memory.Allocator, Telemetry):
 
 
 def devices() -> list[DeviceInfo]:
-    """The devices that can be opened, without creating a context: CUDA devices in ordinal order, then the emulator."""
+    """The devices that can be opened, without creating a context: CUDA devices in ordinal order, then emulated ones."""
     found = []
     try:
         driver = cuda_driver()
@@ -734,7 +734,7 @@ def devices() -> list[DeviceInfo]:
     except DeviceUnavailableError:
         found = []
     emulator = emulator_driver()
-    return [*found, DeviceInfo("emulator", 0, emulator.device_name(0))]
+    return found + [DeviceInfo("emulator", i, emulator.device_name(i)) for i in range(emulator.info()[1])]
 
 
 def _hurry(context: weakref.ref[Context]) -> None:
