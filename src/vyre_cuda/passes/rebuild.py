@@ -139,7 +139,8 @@ def with_body(program: Program, body: Body) -> Program:
     if is_same(program.body, body):
         return program
     p = program
-    return Program(p.name, p.parameters, body, p.block, p.index, p.work, p.shared, p.source, p.auto_block, p.arrays)
+    head = (p.name, p.parameters, body, p.block, p.index, p.work, p.shared, p.source, p.auto_block, p.arrays)
+    return Program(*head, p.min_blocks)
 
 
 def has_load(*roots: Expr) -> bool:

@@ -153,7 +153,7 @@ class _Draft:
         self.draw = draw
         block = draw(st.sampled_from(_BLOCKS))
         index = draw(st.sampled_from((u32, u32, i32, u64, i64)))
-        self.b = Builder("random", block=block, index=index)
+        self.b = Builder("random", block=block, index=index, min_blocks=draw(st.sampled_from((0, 0, 0, 2))))
         self.axes = 1 if isinstance(block, int) else len(block)
         self.threads = int(np.prod(block))
         basic = {bool_, u32, i32, index}

@@ -160,6 +160,7 @@ def entry_lines(
     lines = [
         f".visible .entry {entry}({f'{chr(10)}{declared}{chr(10)}' if declared else ''})",
         *([f".reqntid {program.block[0]}, {program.block[1]}, {program.block[2]}"] if fixed_block else []),
+        *([f".minnctapersm {program.min_blocks}"] if fixed_block and program.min_blocks else []),
         "{",
     ]
     counts = emitter.counts
@@ -471,8 +472,9 @@ class _Emitter:
             self._emit(f"{guard}st.{attr.space}.{attr.word} {address}, {self._name(rest[0])};")
         elif kind == "store_vector":
             address, rest = self._address(attr.form, args)
-            names = ", ".join(map(self._name, rest))
-            self._emit(f"st.{attr.form.space}.v{attr.lanes}.{attr.form.word} {address}, {{{names}}};")
+            guard = self._guard(attr.form, args)
+            names = ", ".join(map(self._name, rest[: attr.lanes]))
+            self._emit(f"{guard}st.{attr.form.space}.v{attr.lanes}.{attr.form.word} {address}, {{{names}}};")
         elif kind == "atomic_store":
             address, rest = self._address(attr.form, args)
             guard = self._guard(attr.form, args)

@@ -22,7 +22,7 @@ from vyre_cuda.ir.builder.reblock import what_fixes_block
 from vyre_cuda.ir.builder.scopes import Scope, caller, check_name, program_error
 from vyre_cuda.ir.builder.values import Value, bind, leaf, node_of, place
 from vyre_cuda.ir.check.validate import check
-from vyre_cuda.ir.core.limits import MAX_AXES
+from vyre_cuda.ir.core.limits import MAX_AXES, MAX_BLOCKS_AT_ONCE
 from vyre_cuda.ir.core.nodes import (
     Apply,
     Assert,
@@ -77,6 +77,10 @@ class Builder(AtomicMethods, WarpMethods):
     index
         The type of ids and sizes: vc.u32, vc.i32, vc.u64 or vc.i64. With a signed type, `r - 1` of an id is what it
         says; vc.i32 allows fewer than 2^31 elements in a buffer, vc.u32 fewer than 2^32.
+    min_blocks
+        How many blocks a multiprocessor should hold at the same time, as in CUDA's `__launch_bounds__`: a thread then
+        gets no more registers than that allows, and keeps the rest in slower memory. 0, the default: the compiler
+        chooses. It changes no result.
 
     Raises
     ------
@@ -86,7 +90,14 @@ class Builder(AtomicMethods, WarpMethods):
         The block is neither numbers nor "auto".
     """
 
-    def __init__(self, name: str, block: int | tuple[int, ...] | Literal["auto"] = 256, index: Type = u32) -> None:
+    def __init__(
+        self,
+        name: str,
+        block: int | tuple[int, ...] | Literal["auto"] = 256,
+        index: Type = u32,
+        *,
+        min_blocks: int = 0,
+    ) -> None:
         source = caller()
         check_name(name, "program", source)
         if index not in INDEX_TYPES:
@@ -96,6 +107,7 @@ class Builder(AtomicMethods, WarpMethods):
         self._scope = Scope(name, index, source)
         self._auto_block = isinstance(block, str)
         self._block = _dim3(_checked_auto(block) if isinstance(block, str) else block)
+        self._min_blocks = _checked_min_blocks(min_blocks, self._auto_block, source)
         self._source = source
         self._parameters: list[Parameter] = []
         self._shared: list[SharedArray] = []
@@ -621,6 +633,7 @@ class Builder(AtomicMethods, WarpMethods):
             work=self._work,
             shared=tuple(self._shared),
             arrays=tuple(self._arrays),
+            min_blocks=self._min_blocks,
             source=self._source,
             auto_block=self._auto_block,
         )
@@ -711,6 +724,18 @@ def _checked_auto(block: str) -> int:
     if block != "auto":
         raise TypeError(f'block={block!r}; the only string allowed is "auto"')
     return _AUTO_BLOCK
+
+
+def _checked_min_blocks(min_blocks: int, auto_block: bool, source: Source) -> int:
+    if isinstance(min_blocks, bool) or not isinstance(min_blocks, (int, np.integer)):
+        raise TypeError(f"min_blocks={min_blocks!r}; it must be an int")
+    if not 0 <= min_blocks <= MAX_BLOCKS_AT_ONCE:
+        raise program_error(
+            f"min_blocks={min_blocks}; a multiprocessor holds up to {MAX_BLOCKS_AT_ONCE} blocks", source
+        )
+    if min_blocks and auto_block:
+        raise program_error('min_blocks needs a number of threads; block="auto" leaves that to the device', source)
+    return int(min_blocks)
 
 
 def _dim3(block: int | tuple[int, ...]) -> tuple[int, int, int]:

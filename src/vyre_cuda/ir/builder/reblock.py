@@ -32,4 +32,4 @@ def what_fixes_block(program: Program) -> tuple[str, Source | None] | None:
 
 def with_block(program: Program, threads: int) -> Program:
     """The same program with this many threads per block, all along x."""
-    return replace(program, block=(threads, 1, 1), auto_block=False)
+    return replace(program, block=(threads, 1, 1), auto_block=False, min_blocks=0)

@@ -9,6 +9,7 @@ from vyre_cuda.ir.check.check_expr import Context
 from vyre_cuda.ir.core.identifiers import is_identifier
 from vyre_cuda.ir.core.limits import (
     MAX_BLOCK_THREADS,
+    MAX_BLOCKS_AT_ONCE,
     MAX_LOCAL_BYTES,
     MAX_PARAMETERS,
     MAX_SHARED_BYTES,
@@ -38,6 +39,8 @@ def check_header(program: Program, context: Context) -> None:
         context.report(
             f"a block of {extents} threads; a block has 1 to {MAX_BLOCK_THREADS} in all, and at least 1 on each axis"
         )
+    if not 0 <= program.min_blocks <= MAX_BLOCKS_AT_ONCE:
+        context.report(f"min_blocks is {program.min_blocks}; a multiprocessor holds up to {MAX_BLOCKS_AT_ONCE} blocks")
     context.at(("index",), program.source)
     if program.index not in INDEX_TYPES:
         allowed = ", ".join(type_.name for type_ in INDEX_TYPES)

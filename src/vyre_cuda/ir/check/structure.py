@@ -175,6 +175,7 @@ _PROGRAM_RULES: tuple[Rule, ...] = (
     ("work", lambda value: value is None or _is_tuple(value), "a tuple of expressions or None"),
     ("shared", _is_tuple, "a tuple"),
     ("arrays", _is_tuple, "a tuple"),
+    ("min_blocks", _is_number, "an int of at most 64 bits"),
 )
 
 

@@ -11,6 +11,7 @@ MAX_PARAMETERS = 256
 # Of a buffer or shared array.
 MAX_AXES = 4
 MAX_BLOCK_THREADS = 1024
+MAX_BLOCKS_AT_ONCE = 32  # on a multiprocessor, the most of all CUDA devices
 MAX_PRINTED_VALUES = 8  # of one line
 MAX_SHARED_BYTES = 227 * 1024
 MAX_TABLE_BYTES = 1 << 20  # of all tables: they are part of the program's text

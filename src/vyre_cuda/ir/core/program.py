@@ -31,7 +31,8 @@ class Program:
     `block` is the threads per axis. `work` is the number of items per axis (1 to 3 expressions over scalars and
     sizes of buffers), None for the size of the first out, else inout, else in buffer. `auto_block`: a device may
     choose another number of threads; this is a hint and not part of the program's meaning, text or bytes.
-    `arrays` are tables and the arrays of each thread.
+    `arrays` are tables and the arrays of each thread. `min_blocks`: how many blocks a multiprocessor should hold at the
+    same time, 0 for any number.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Program:
     source: Source | None = field(default=None, compare=False, repr=False)
     auto_block: bool = field(default=False, compare=False, repr=False)
     arrays: tuple[OwnArray, ...] = ()
+    min_blocks: int = 0
     # Filled once; init=False so that dataclasses.replace starts afresh.
     _bytes: list[bytes] = field(default_factory=list, init=False, compare=False, repr=False)
     _valid: list[bool] = field(default_factory=list, init=False, compare=False, repr=False)

@@ -31,7 +31,7 @@ from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.read.lexer import Fault, Scanner, lines
 from vyre_cuda.ir.read.parse_body import BodyReader
 from vyre_cuda.ir.read.parse_expr import Names, Stop, read_expr, read_list
-from vyre_cuda.ir.text.text import UNZEROED
+from vyre_cuda.ir.text.text import MIN_BLOCKS, UNZEROED
 from vyre_cuda.records import replace
 
 _MAX_ERRORS = 100
@@ -77,6 +77,7 @@ class _Parser:
         self.name: str | None = None
         self.source: Source = (filename, 1)
         self.block: tuple[int, ...] | None = None
+        self.min_blocks = 0
         self.index: Type | None = None
         self.work: tuple[Expr, ...] | None = None
         self.work_line: tuple[Scanner, Source] | None = None
@@ -106,6 +107,7 @@ class _Parser:
             shared=tuple(self.shared),
             source=self.source,
             arrays=tuple(self.arrays),
+            min_blocks=self.min_blocks,
         )
         check(program)
         return program
@@ -193,8 +195,10 @@ class _Parser:
 
     def _read_block(self, scan: Scanner) -> None:
         extents = [scan.integer("a number of threads")]
-        while scan.word and len(extents) < 3:
+        while scan.word and scan.word != MIN_BLOCKS and len(extents) < 3:
             extents.append(scan.integer("a number of threads"))
+        if scan.accept(MIN_BLOCKS):
+            self.min_blocks = scan.integer("a number of blocks")
         self.block = tuple(extents)
 
     def _read_sized(self, scan: Scanner, what: str, most: int) -> tuple[str, Type, tuple[int, ...]]:

@@ -58,6 +58,8 @@ WHOLE_PROGRAM_LINES = 60
 CONTEXT_LINES = 3
 # What follows the declaration of an out whose contents are unspecified where no thread writes.
 UNZEROED = "unzeroed"
+# What follows the threads of a block, before the blocks that a multiprocessor should hold.
+MIN_BLOCKS = "min_blocks"
 _INDENT = "  "
 _MARGIN = "    "
 
@@ -173,7 +175,8 @@ def _lines(program: Program) -> Iterator[Line]:
     block: tuple[int, ...] = program.block
     while len(block) > 1 and block[-1] == 1:
         block = block[:-1]
-    yield ("block",), 0, ("block " + " ".join(str(extent) for extent in block),)
+    least = f" {MIN_BLOCKS} {program.min_blocks}" if program.min_blocks else ""
+    yield ("block",), 0, ("block " + " ".join(str(extent) for extent in block) + least,)
     yield ("index",), 0, (f"index {program.index}",)
     if program.work is not None:
         yield ("work",), 0, ("work ", *_separated(program.work))

@@ -55,10 +55,12 @@ from vyre_cuda.ir.wire.wire_tags import (
     ARRAYS,
     FIRST_VERSION,
     MAGIC,
+    MIN_BLOCKS,
     PRINT,
     SHAPED_ARRAYS,
     UNZEROED,
     UNZEROED_OUT,
+    WITH_MIN_BLOCKS,
     ExprTag,
     StatementTag,
     first_version,
@@ -123,7 +125,12 @@ class _Writer:
         self.name(program.name)
         if program.index.kind == "signed":
             self.needs(2)
-        self.numbers(program.index.code, *program.block, len(program.parameters))
+        if program.min_blocks:
+            self.needs(MIN_BLOCKS)
+            self.numbers(program.index.code + WITH_MIN_BLOCKS, program.min_blocks)
+        else:
+            self.numbers(program.index.code)
+        self.numbers(*program.block, len(program.parameters))
         for parameter in program.parameters:
             self.name(parameter.name)
             kind = PARAMETER_KINDS.index(parameter.kind)

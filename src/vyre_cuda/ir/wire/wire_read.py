@@ -70,11 +70,13 @@ from vyre_cuda.ir.wire.wire_tags import (
     ARRAYS,
     FIRST_VERSION,
     MAGIC,
+    MIN_BLOCKS,
     PRINT,
     SHAPED_ARRAYS,
     UNZEROED,
     UNZEROED_OUT,
     VERSION,
+    WITH_MIN_BLOCKS,
     ExprTag,
     StatementTag,
     first_version,
@@ -156,7 +158,9 @@ class Reader:
         return value
 
     def type(self) -> Type:
-        code = self.number()
+        return self.of_code(self.number())
+
+    def of_code(self, code: int) -> Type:
         if code not in TYPE_BY_CODE:
             raise self.fault(f"unknown type code {code}")
         return TYPE_BY_CODE[code]
@@ -184,7 +188,7 @@ class Reader:
         if not FIRST_VERSION <= version <= VERSION:
             raise self.fault(f"format version {version}; this package reads versions {FIRST_VERSION} to {VERSION}")
         name = self.name()
-        self.index = self.type()
+        min_blocks = self.index_type()
         if self.index.kind == "signed":
             self.needs(2)
         block = (self.number(), self.number(), self.number())
@@ -206,9 +210,23 @@ class Reader:
             work=work,
             shared=shared,
             arrays=arrays,
+            min_blocks=min_blocks,
         )
         check(program)
         return program
+
+    def index_type(self) -> int:
+        """Read the index type; the blocks that a multiprocessor should hold, or 0."""
+        code = self.number()
+        min_blocks = 0
+        if code >= WITH_MIN_BLOCKS:
+            self.needs(MIN_BLOCKS)
+            code -= WITH_MIN_BLOCKS
+            min_blocks = self.number()
+            if not min_blocks:
+                raise self.fault("the blocks of a multiprocessor are written, but are 0")
+        self.index = self.of_code(code)
+        return min_blocks
 
     def read_parameters(self) -> tuple[Parameter, ...]:
         heads = []

@@ -16,14 +16,17 @@ MAGIC = b"VYCP"
 FIRST_VERSION = 1
 # 2: signed index types; floor_divide and remainder of floats; integer_power. 3: arrays with several axes, arguments
 # with declared sizes. 4: tables and local arrays, whose section the earlier ones do not have. 5: those with several
-# axes. 6: print. 7: outs that are not zeroed.
+# axes. 6: print. 7: outs that are not zeroed. 8: blocks that a multiprocessor should hold.
 ARRAYS = 4
 SHAPED_ARRAYS = 5
 PRINT = 6
 UNZEROED = 7
-VERSION = 7
+MIN_BLOCKS = 8
+VERSION = 8
 # In place of the kind of an out that is not zeroed, above the positions in `nodes.PARAMETER_KINDS`.
 UNZEROED_OUT = 64
+# Added to the index type's code where the blocks that a multiprocessor should hold follow it; above all codes of types.
+WITH_MIN_BLOCKS = 64
 
 
 def first_version(op: Op, operand: Type) -> int:
