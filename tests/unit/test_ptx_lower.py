@@ -219,11 +219,19 @@ def test_a_shared_array_is_zeroed_unless_it_is_written_first(body: str, zeroed: 
     assert result.shared_bytes == 1024
 
 
-@pytest.mark.parametrize(("size", "stores"), [(10, 1), (256, 1), (300, 2), (2048, 8), (2049, 1)])
+@pytest.mark.parametrize(("size", "stores"), [(10, 1), (256, 1), (300, 2), (1023, 4), (2049, 1)])
 def test_zeroing_is_unrolled_for_small_arrays(size: int, stores: int) -> None:
     result = kernel("store out[i], load(tile[i])", header=f"shared tile: f32[{size}]")
 
     assert sum("st.shared.u32" in access for access in accesses(result)) == stores
+
+
+@pytest.mark.parametrize(("size", "stores"), [(1024, 1), (2048, 2), (2052, 3), (8192, 8), (8196, 1)])
+def test_large_arrays_are_zeroed_by_vectors(size: int, stores: int) -> None:
+    result = kernel("store out[i], load(tile[i])", header=f"shared tile: f32[{size}]")
+
+    assert sum("st.shared.v4.u32" in access for access in accesses(result)) == stores
+    assert not any("st.shared.u32" in access for access in accesses(result))
 
 
 def test_arrays_above_the_static_limit_are_dynamic() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form
+from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form, VectorForm
 from vyre_cuda.codegen.lowering.isel_memory import Memory, Place
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.core.limits import MAX_GRID
@@ -146,26 +146,34 @@ def zero_shared(memory: Memory, places: list[Place], block: tuple[int, int, int]
     function = b.function
     threads = block[0] * block[1] * block[2]
     linear = linear_thread_id(b, block)
-    offset = b.entry("multiply", "u32", (linear, b.constant("u32", 4)))
-    zero = b.constant("u32", 0)
     for place in places:
         words = -(-(place.size or 0) * place.type.itemsize // 4)
+        # Arrays begin at multiples of 16 bytes.
+        lanes = 4 if words % 4 == 0 and words >= 4 * threads else 1
+        offset = b.entry("multiply", "u32", (linear, b.constant("u32", 4 * lanes)))
         start = function.fresh("add", "u32", (memory.base(place), offset))
-        if words > threads * _UNROLLED_STORES:
-            _zero_in_loop(memory, place, start, words, threads)
+        if words > threads * _UNROLLED_STORES * lanes:
+            _zero_in_loop(memory, place, start, words, threads * lanes, lanes)
             continue
-        for done in range(0, words, threads):
-            rest = words - done
-            form = Form("shared", "u32", "", done * 4, rest < threads)
-            if rest < threads:
-                inside = function.fresh("less", "pred", (linear, b.constant("u32", rest)))
-                function.effect("store", (start, zero, inside), form)
-            else:
-                function.effect("store", (start, zero), form)
+        for done in range(0, words, threads * lanes):
+            rest = (words - done) // lanes
+            inside = () if rest >= threads else (function.fresh("less", "pred", (linear, b.constant("u32", rest))),)
+            _store_zeros(memory, start, done * 4, lanes, inside)
     function.effect("barrier")
 
 
-def _zero_in_loop(memory: Memory, place: Place, start: int, words: int, threads: int) -> None:
+def _store_zeros(memory: Memory, start: int, displacement: int, lanes: int, inside: tuple[int, ...] = ()) -> None:
+    """One store of words; `inside` is the condition, where there is one."""
+    zero = memory.builder.constant("u32", 0)
+    form = Form("shared", "u32", "", displacement, bool(inside))
+    if lanes == 1:
+        memory.builder.function.effect("store", (start, zero, *inside), form)
+    else:
+        operands = (start, *[zero] * lanes, *inside)
+        memory.builder.function.effect("store_vector", operands, VectorForm(form, lanes))
+
+
+def _zero_in_loop(memory: Memory, place: Place, start: int, words: int, step: int, lanes: int) -> None:
     b = memory.builder
     function = b.function
     end = function.fresh("add", "u32", (memory.base(place), b.constant("u32", words * 4)))
@@ -174,8 +182,8 @@ def _zero_in_loop(memory: Memory, place: Place, start: int, words: int, threads:
     label = function.label()
     function.effect("label", (), (label, True))
     at = function.register_value(register)
-    function.effect("store", (at, b.constant("u32", 0)), Form("shared", "u32", "", 0, False))
-    following = function.fresh("add", "u32", (at, b.constant("u32", threads * 4)))
+    _store_zeros(memory, at, 0, lanes)
+    following = function.fresh("add", "u32", (at, b.constant("u32", step * 4)))
     function.pinned[following] = register
     again = function.fresh("less", "pred", (following, end))
     function.effect("branch", (again,), (label, False))
