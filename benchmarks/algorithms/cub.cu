@@ -67,6 +67,11 @@ __global__ void fractions(float *values, const uint32_t *words, size_t count) {
   if (i < count) values[i] = static_cast<float>(words[i] >> 8) * 0x1p-24f;
 }
 
+__global__ void halves(uint8_t *flags, const uint32_t *words, size_t count) {
+  const size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x;
+  if (i < count) flags[i] = words[i] >> 7 & 1;
+}
+
 struct IsOdd {
   __host__ __device__ bool operator()(uint32_t value) const { return value & 1; }
 };
@@ -83,7 +88,9 @@ int main(int count, char **values) {
     auto *x = allocated<float>(n), *out = allocated<float>(n);
     auto *total = allocated<float>(1);
     auto *counts = allocated<int>(256);
+    auto *flags = allocated<uint8_t>(n);
     scatter<<<blocks, 256>>>(words, n);
+    halves<<<blocks, 256>>>(flags, words, n);
     scatter<<<blocks, 256>>>(moved, n);
     fractions<<<blocks, 256>>>(x, words, n);
     check(cudaDeviceSynchronize());
@@ -109,6 +116,10 @@ int main(int count, char **values) {
     measure("compress u32", n, [&](void *memory, size_t &bytes) {
       return cub::DeviceSelect::If(memory, bytes, words, sorted, counts, items, IsOdd{});
     });
+    measure("compress u32 by flags", n, [&](void *memory, size_t &bytes) {
+      return cub::DeviceSelect::Flagged(memory, bytes, words, flags,
+                                        sorted, counts, items);
+    });
     if (n >= 2) {
       const size_t half = n / 2;
       auto *wide = reinterpret_cast<uint64_t *>(words),
@@ -119,7 +130,7 @@ int main(int count, char **values) {
       });
     }
     for (void *memory : {(void *)words, (void *)sorted, (void *)moved, (void *)moved_out, (void *)x,
-                         (void *)out, (void *)total, (void *)counts})
+                         (void *)out, (void *)total, (void *)counts, (void *)flags})
       check(cudaFree(memory));
   }
   return 0;

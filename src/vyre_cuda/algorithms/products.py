@@ -36,7 +36,10 @@ def product(x: Any, y: Any, out: Any) -> Any:
     elif result.size:
         side = matmul.side_of(x.type)
         index = index_type(4 * x.size, 4 * y.size, 4 * result.size)
-        work.launch(matmul.program(x.type, index), x, y, result, m, n, depth, blocks=tiles(m, side) * tiles(n, side))
+        fours = n % 4 == depth % 4 == 0
+        extents = (n // 4, depth // 4) if fours else (n, depth)
+        program = matmul.program(x.type, index, fours=fours)
+        work.launch(program, x, y, result, m, *extents, blocks=tiles(m, side) * tiles(n, side))
     return result
 
 

@@ -68,7 +68,8 @@ def _launches(work: Work, how: Combining, x: DeviceArray, n: int, result: Device
         m = tiles(count, reduce.tile_of(how))
         last = m == 1
         index = index_type(rows * count, rows * m * reduce.tile_of(how) if rows == 1 else 0)
-        program = reduce.program(how, index, first=first, last=last, whole=rows == 1)
+        few = count <= reduce.THREADS * how.width
+        program = reduce.program(how, index, first=first, last=last, whole=rows == 1, few=few)
         totals = [result] if last else [work.scratch(rows * m, kind) for kind in how.kinds]
         work.launch(program, *sources, *totals, count, m, *(extra if last else ()), blocks=rows * m)
         if last:

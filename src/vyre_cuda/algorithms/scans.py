@@ -60,6 +60,7 @@ def launches(work: Work, how: Combining, x: DeviceArray, result: DeviceArray, n:
     program = scan.program(
         how,
         index_type(x.size, rows * m * tile if rows == 1 else 0),
+        scan.shape_of(how, n),
         levels=levels,
         whole=rows == 1,
         exclusive=exclusive,

@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.algorithms.moving import move_axes, moved_last
-from vyre_cuda.algorithms.programs import radix
+from vyre_cuda.algorithms.programs import block_sort, radix
 from vyre_cuda.algorithms.programs.keys import keys_of
+from vyre_cuda.algorithms.programs.ranking import DIGITS, Sorted
 from vyre_cuda.algorithms.reductions import Array, delivered
 from vyre_cuda.algorithms.work import Work, index_type, normal_axis, refuse_shared, tiles, type_of
 from vyre_cuda.ir.core.types import Type, i64, u64
 from vyre_cuda.runtime.memory.array import DeviceArray
 
-# Up to so many keys one block sorts; the smaller number of items takes less time where it is enough.
-_ITEMS = (1, 4, radix.ITEMS)
 # A place is u32 on its way.
 MOST_KEYS = 1 << 31
 
@@ -117,7 +116,7 @@ def _sort_rows(
     sorted_keys: DeviceArray,
     sorted_values: DeviceArray | None,
 ) -> None:
-    how = radix.Sorted(
+    how = Sorted(
         keys.type,
         None if values is None else values.type,
         None if sorted_values is None else sorted_values.type,
@@ -126,10 +125,9 @@ def _sort_rows(
     if n > MOST_KEYS:
         raise ValueError(f"{n} keys; a sort takes at most {MOST_KEYS}")
     index = index_type(keys.size)
-    if n <= radix.THREADS * radix.ITEMS:
-        items = next(items for items in _ITEMS if n <= radix.THREADS * items)
+    if n <= block_sort.most(how, _shared_bytes(work)):
         given = [each for each in (keys, values, sorted_keys, sorted_values) if each is not None]
-        work.launch(radix.one_block(how, items, index), *given, n, blocks=keys.size // n)
+        work.launch(block_sort.program(how, *block_sort.threads_of(n), index), *given, n, blocks=keys.size // n)
         return
     for row in range(keys.size // n):
         part = [None if each is None else _row(each, row, n) for each in (keys, values, sorted_keys, sorted_values)]
@@ -140,17 +138,23 @@ def _votes(work: Work) -> bool:
     return not work.device.properties.is_emulator
 
 
+def _shared_bytes(work: Work) -> int:
+    return work.device.properties.max_shared_memory_per_block_optin
+
+
 def _row(array: DeviceArray, row: int, n: int) -> DeviceArray:
     return array if array.size == n else array._flat(row * n, row * n + n)
 
 
-def _sort_large(work: Work, how: radix.Sorted, index: Type, part: list[Any], n: int) -> None:
+def _sort_large(work: Work, how: Sorted, index: Type, part: list[Any], n: int) -> None:
     """One row, by a launch for each digit, between the result and memory of the call."""
     keys, values, sorted_keys, sorted_values = part
-    blocks = tiles(n, radix.THREADS * radix.ITEMS)
-    begins = work.scratch(how.digits * radix.DIGITS, u64)
+    size = radix.tile_of(how, _shared_bytes(work))
+    blocks = tiles(n, size.keys)
+    begins = work.scratch(how.digits * DIGITS, u64)
     begins.fill(0)
-    work.launch(radix.histogram(how.keys, index), keys, begins, n, blocks=blocks)
+    counting = min(tiles(n, radix.COUNT_THREADS * radix.COUNT_ITEMS), radix.MOST_COUNT_BLOCKS)
+    work.launch(radix.histogram(how.keys, index), keys, begins, n, blocks=counting)
     work.launch(radix.starts(), begins, blocks=how.digits)
     spare = [work.scratch(n, how.keys) for _ in range(min(how.digits - 1, 2))]
     moved = how.moved
@@ -167,7 +171,7 @@ def _sort_large(work: Work, how: radix.Sorted, index: Type, part: list[Any], n: 
         if moved is not None:
             given.append(sorted_values if is_last else spare_values[digit % 2])
         words.fill(0)
-        program = radix.one_pass(how, index, word, implicit=moved is not None and values is None, final=is_last)
-        own = begins._flat(digit * radix.DIGITS, (digit + 1) * radix.DIGITS)
+        program = radix.one_pass(how, size, index, word, implicit=moved is not None and values is None, final=is_last)
+        own = begins._flat(digit * DIGITS, (digit + 1) * DIGITS)
         work.launch(program, *given, own, words, n, 8 * digit, blocks=blocks)
         keys, values = target, given[-1] if moved is not None else None

@@ -126,6 +126,39 @@ def test_no_kernel_has_a_race() -> None:
         device.synchronize()
 
 
+def test_no_other_kernel_has_a_race() -> None:
+    x, f = drawn(vc.u32, 9000), drawn(vc.f64, 9000)
+    with vc.Device("emulator", check="races") as device:
+        there, doubles = device.array(x), device.array(f)
+        assert_same(x[x % 2 == 1], algorithms.compress(device.array(x % 2 == 1), there).numpy())
+        assert_same(np.nonzero(x % 3)[0], algorithms.nonzero(device.array(x % 3))[0].numpy())
+        for function in (algorithms.cumprod, algorithms.cummax):
+            assert_same(function(f), function(doubles).numpy())
+        assert_same(algorithms.cumsum(f, exclusive=True), algorithms.cumsum(doubles, exclusive=True).numpy())
+        assert_same(algorithms.cumsum(f[:300]), algorithms.cumsum(doubles[:300]).numpy())
+        for reduction in (algorithms.mean, algorithms.prod, algorithms.min, algorithms.any, algorithms.argmin):
+            assert_same(reduction(f[:900]), reduction(doubles[:900]).numpy())
+            assert_same(reduction(f.reshape(300, 30), 1), reduction(doubles.reshape(300, 30), 1).numpy())
+        sorted_ = np.sort(f)
+        found = algorithms.searchsorted(device.array(sorted_), doubles[:100]).numpy()
+        assert_same(np.searchsorted(sorted_, f[:100]), found)
+        keys, values = algorithms.sort(doubles, there)
+        order = np.argsort(f, kind="stable")
+        assert_same([f[order], x[order]], [keys.numpy(), values.numpy()])
+        offsets = np.array([0, 5000, 9000])
+        assert_same(
+            algorithms.segmented_min(f, offsets), algorithms.segmented_min(doubles, device.array(offsets)).numpy()
+        )
+        put = f.copy()
+        np.put(put, x % 9000, f[::-1].copy())
+        algorithms.put(doubles, device.array(x % 9000), device.array(f[::-1].copy()))
+        assert_same(put, doubles.numpy())
+        cube = drawn(vc.u8, 24 * 30 * 7).reshape(24, 30, 7)
+        moved = algorithms.transpose(device.array(cube), (1, 2, 0)).numpy()
+        assert_same(np.ascontiguousarray(cube.transpose(1, 2, 0)), moved)
+        device.synchronize()
+
+
 def test_they_are_imported_when_they_are_used() -> None:
     code = (
         "import sys, vyre_cuda as vc; assert 'vyre_cuda.algorithms' not in sys.modules; "

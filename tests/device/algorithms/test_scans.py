@@ -40,6 +40,16 @@ def test_whole_arrays(device: vc.Device, name: str, type_: vc.Type, exclusive: b
             assert_same(want, got)
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("type_", [vc.u8, vc.f32, vc.f64], ids=str)
+def test_one_tile_has_as_many_threads_as_it_takes(device: vc.Device, type_: vc.Type, exclusive: bool) -> None:
+    how = scanning("sum", type_)
+    segment = tile_of(how) // 32
+    for n in (segment - 1, segment, segment + 1, 3 * segment, 9 * segment + 5, tile_of(how)):
+        agree(device, "cumsum", drawn(type_, n), exclusive=exclusive)
+    agree(device, "cumsum", drawn(type_, 7 * 66).reshape(7, 66), axis=1, exclusive=exclusive)
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "type_", [pytest.param(type_, marks=[pytest.mark.long, pytest.mark.timeout(1200)]) for type_ in TYPES], ids=str

@@ -31,6 +31,18 @@ def test_compress_nonzero_unique(device: vc.Device, type_: vc.Type, n: int) -> N
     assert np.array_equal(np.unique(x), got)
 
 
+@pytest.mark.parametrize("type_", [vc.bool_, vc.u8, vc.f32, vc.i64], ids=str)
+def test_views_that_begin_anywhere(device: vc.Device, type_: vc.Type) -> None:
+    x, condition = drawn(type_, 9001), np.random.default_rng(2).integers(0, 2, 9001, np.uint8)
+    there, chosen = device.array(x), device.array(condition)
+    for first, second in ((1, 0), (0, 3), (2, 5)):
+        count = x.size - max(first, second)
+        got = algorithms.compress(chosen[second : second + count], there[first : first + count]).numpy()
+        assert_same(x[first : first + count][condition[second : second + count] != 0], got)
+    assert_same(np.nonzero(x[1:])[0], algorithms.nonzero(there[1:])[0].numpy())
+    assert_same(algorithms.unique(x[3:]), algorithms.unique(there[3:]).numpy())
+
+
 def test_unique_has_one_nan_and_one_zero(device: vc.Device) -> None:
     x = np.array([0.0, np.nan, -0.0, -np.nan, 1, np.inf], np.float32)
     assert np.array_equal(algorithms.unique(device.array(x)).numpy(), [0, 1, np.inf, np.nan], equal_nan=True)
@@ -167,7 +179,7 @@ def test_offsets_that_do_not_fit(device: vc.Device, offsets: list[int]) -> None:
 
 @pytest.mark.parametrize("type_", [vc.f32, vc.f64], ids=str)
 def test_matmul(device: vc.Device, type_: vc.Type) -> None:
-    for m, k, n in ((1, 1, 1), (130, 37, 129), (128, 8, 256), (3, 9, 2)):
+    for m, k, n in ((1, 1, 1), (130, 37, 129), (128, 8, 256), (3, 9, 2), (131, 20, 132), (5, 8, 6)):
         x, y = drawn(type_, m * k).reshape(m, k), drawn(type_, k * n, seed=5).reshape(k, n)
         got = algorithms.matmul(device.array(x), device.array(y)).numpy()
         assert_same(algorithms.matmul(x, y), got)

@@ -7,6 +7,8 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda import algorithms
+from vyre_cuda.algorithms.programs import block_sort, radix
+from vyre_cuda.algorithms.programs.ranking import Sorted
 from vyre_cuda.testing.compare import assert_same
 
 from .data import SOME, TYPES, drawn, is_real, special
@@ -75,6 +77,38 @@ def test_equal_digits_are_found_by_votes_as_by_match(device: vc.Device, monkeypa
     monkeypatch.setattr("vyre_cuda.algorithms.sorting._votes", lambda work: True)
     for n in (700, 2 * LARGE):
         check_sort(device, special(vc.f32, n), vc.f32)
+
+
+@pytest.mark.parametrize("n", [1, 2, 31, 33, 1000, 1024, 1025, 2049, 4096])
+def test_rows_that_one_block_sorts(device: vc.Device, n: int) -> None:
+    rows = drawn(vc.i16, 3 * n).reshape(3, n) % 50
+    got = algorithms.argsort(device.array(rows)).numpy()
+    assert_same(np.argsort(rows, axis=1, kind="stable"), got)
+    keys, values = algorithms.sort(device.array(rows), device.array(rows.astype(np.float64)))
+    assert_same([np.sort(rows, axis=1), np.sort(rows, axis=1).astype(np.float64)], [keys.numpy(), values.numpy()])
+
+
+@pytest.mark.thin
+def test_tiles_look_back_at_more_than_they_read_at_once(device: vc.Device) -> None:
+    x = drawn(vc.u16, 90_000)
+    assert_same(np.sort(x), algorithms.sort(device.array(x)).numpy())
+
+
+@pytest.mark.parametrize("shared", [48 << 10, 64 << 10])
+def test_devices_with_less_shared_memory(device: vc.Device, monkeypatch: pytest.MonkeyPatch, shared: int) -> None:
+    monkeypatch.setattr("vyre_cuda.algorithms.sorting._shared_bytes", lambda work: shared)
+    for keys, values in ((vc.u64, vc.f64), (vc.u32, vc.u8)):
+        how = Sorted(keys, values, values)
+        programs = [
+            radix.one_pass(how, radix.tile_of(how, shared), vc.u32, vc.u32, implicit=False, final=True),
+            block_sort.program(how, *block_sort.threads_of(block_sort.most(how, shared)), vc.u32),
+        ]
+        for program in programs:
+            assert sum(array.size * array.type.itemsize for array in program.shared) <= shared
+        x, y = drawn(keys, 5000), drawn(values, 5000)
+        order = np.argsort(x, kind="stable")
+        got = algorithms.sort(device.array(x), device.array(y))
+        assert_same([x[order], y[order]], [each.numpy() for each in got])
 
 
 def test_already_sorted_reversed_and_equal_keys(device: vc.Device) -> None:

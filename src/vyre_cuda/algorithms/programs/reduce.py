@@ -27,12 +27,13 @@ def tile_of(how: Combining) -> int:
 
 
 @lru_cache(maxsize=512)
-def program(how: Combining, index: Type, *, first: bool, last: bool, whole: bool) -> Program:
+def program(how: Combining, index: Type, *, first: bool, last: bool, whole: bool, few: bool = False) -> Program:
     """Each tile of each row combined to one value.
 
     Parameters of the program: the elements (`first`), or what an earlier launch left of them, one buffer for each
     component; the result (`last`), or a buffer for each component; the elements of a row, the tiles of a row and, for a
-    mean, the number that sums are divided by. `whole` says that there is one row.
+    mean, the number that sums are divided by. `whole` says that there is one row, `few` that its elements are no more
+    than one row of a tile.
     """
     b = Builder(f"{how.name}_{how.source.name}_{'tiles' if first else 'sums'}", block=THREADS, index=index)
     sources = [b.input("x", how.source)] if first else [b.input(f"x{k}", kind) for k, kind in enumerate(how.kinds)]
@@ -42,7 +43,10 @@ def program(how: Combining, index: Type, *, first: bool, last: bool, whole: bool
     row = b.let("row", index(0) if whole else block_id.x // tiles)
     start = b.let("start", (block_id.x - row * tiles) * tile_of(how))
     base = index(0) if whole else b.let("base", row * n)
-    totals = _of_thread(b, how, sources, base, start, n, first)
+    if few:
+        totals = halves(how, _guarded(b, how, sources, base, b.let("own", thread_id.x * how.width), n, first))
+    else:
+        totals = _of_thread(b, how, sources, base, start, n, first)
 
     def store(values: Values) -> None:
         for buffer, value in zip(results, [how.finished(values, count)] if last else values, strict=True):

@@ -19,11 +19,9 @@ from vyre_cuda.ir.builder.handles import Buffer, Variable
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, u32, u64
+from vyre_cuda.records import dataclass
 
-THREADS = 64
-WARPS = THREADS // 32
-ROWS = 16
-# Tiles of a group, groups of a group of groups and so on: lanes of a warp, 2^5.
+# Segments of a tile; tiles of a group, groups of a group of groups and so on: lanes of a warp, 2^5.
 FAN = 32
 
 
@@ -33,7 +31,24 @@ def width_of(how: Combining) -> int:
 
 
 def tile_of(how: Combining) -> int:
-    return THREADS * ROWS * width_of(how)
+    return FAN * 32 * width_of(how)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a block has a tile: its threads, the rows of segments that they have, and the blocks of a multiprocessor."""
+
+    threads: int
+    rows: int
+    blocks: int
+
+
+def shape_of(how: Combining, n: int) -> Shape:
+    """The shape for rows of `n` elements: with one tile, as many threads as it takes."""
+    if n > tile_of(how):
+        return Shape(64, 16, 9)
+    segments = -(-n // (32 * width_of(how)))
+    return Shape(32 << (segments - 1).bit_length(), 1, 0)
 
 
 def levels_of(tiles: int) -> int:
@@ -61,13 +76,15 @@ def level_starts(tiles: int, rows: int, levels: int) -> list[int]:
 
 
 @lru_cache(maxsize=256)
-def program(how: Combining, index: Type, *, levels: int, whole: bool, exclusive: bool) -> Program:
+def program(how: Combining, index: Type, shape: Shape, *, levels: int, whole: bool, exclusive: bool) -> Program:
     """The scan of each row.
 
     Parameters of the program: the elements, the result, the elements and the tiles of a row; with levels, before these
     two, the published words, all zero, and at the end the number of rows' tiles at each level.
     """
-    b = Builder(f"{how.name}_{how.source.name}{'_exclusive' if exclusive else ''}", block=THREADS, index=index)
+    name = f"{how.name}_{how.source.name}{'_exclusive' if exclusive else ''}"
+    threads, rows, warps = shape.threads, shape.rows, shape.threads // 32
+    b = Builder(name, threads, index, min_blocks=shape.blocks)
     x = b.input("x", how.source)
     out = b.inout("out", bool_) if how.result is bool_ else b.output("out", how.result, zeroed=False)
     words = b.inout("words", u64) if levels else None
@@ -78,8 +95,10 @@ def program(how: Combining, index: Type, *, levels: int, whole: bool, exclusive:
     tile = b.let("tile", ticket - row * tiles)
     base = index(0) if whole else b.let("base", row * n)
     own = b.let("own", tile * tile_of(how) + thread_id.x * width_of(how))
-    is_full = b.let("is_full", tile * tile_of(how) + tile_of(how) <= n)
-    steps = [own + k * THREADS * width_of(how) for k in range(ROWS)]
+    # A thread with one row looks whether that is there, others whether the tile is.
+    end = own + width_of(how) if rows == 1 else tile * tile_of(how) + tile_of(how)
+    is_full = b.let("is_full", end <= n)
+    steps = [own + k * threads * width_of(how) for k in range(rows)]
 
     warp = b.let("warp", thread_id.x // 32)
     earlier = None
@@ -91,7 +110,7 @@ def program(how: Combining, index: Type, *, levels: int, whole: bool, exclusive:
     for elements in within:
         for k in range(1, len(elements)):
             elements[k].set(_one(how, elements[k - 1], elements[k]))
-    segments = b.shared("segments", how.kind, ROWS * WARPS)
+    segments = b.shared("segments", how.kind, rows * warps)
     lanes = []
     for k, elements in enumerate(within):
         before, inclusive = _warp_scan(b, how, elements[-1].read())
@@ -99,18 +118,20 @@ def program(how: Combining, index: Type, *, levels: int, whole: bool, exclusive:
         for element in elements:
             element.set(how.combine((before,), (element.read(),))[0])
         with b.if_(lane_id == 31):
-            segments[k * WARPS + warp] = inclusive
+            segments[k * warps + warp] = inclusive
     b.barrier()
     with b.if_(warp == 0):
-        before, inclusive = _warp_scan(b, how, segments[lane_id])
+        before, inclusive = _warp_scan(b, how, _segment(b, how, segments, rows * warps))
         if earlier is not None:
             total = b.let("total", b.shuffle(inclusive, 31))
+            earlier.publish(total)
             prefix = earlier.combined(total)
             before = b.let("before", how.combine((prefix,), (before,))[0])
-        segments[lane_id] = before
+        with b.if_(lane_id < rows * warps):
+            segments[lane_id] = before
     b.barrier()
     for k, (before, elements) in enumerate(zip(lanes, within, strict=True)):
-        start = segments[k * WARPS + warp]
+        start = segments[k * warps + warp]
         values = [b.let("value", how.combine((start,), (each.read(),))[0]) for each in elements]
         if exclusive:
             first = b.let("first", how.combine((start,), (before,))[0])
@@ -127,6 +148,17 @@ def ticket_of(b: Builder, words: Buffer, index: Type) -> Value:
         shared[0] = index(b.atomic_add(words, 0, words.type(1)))
     b.barrier()
     return b.let("ticket", b.broadcast(shared[0], 0))
+
+
+def _segment(b: Builder, how: Combining, segments: Buffer, count: int) -> Value:
+    """The total of the lane's segment, the neutral one where the tile has none."""
+    if count == FAN:
+        return b.let("segment", segments[lane_id])
+    (neutral,) = how.neutral()
+    found = b.var("segment", neutral)
+    with b.if_(lane_id < count):
+        found.set(segments[lane_id])
+    return found.read()
 
 
 def _one(how: Combining, left: Variable, right: Variable) -> Value:
@@ -196,17 +228,22 @@ class Earlier:
             with self.b.if_(lane_id < self.lanes[level]):
                 asked.set(self._mark(level))
 
+    def publish(self, total: Value) -> None:
+        """Tell later tiles what this one gives."""
+        with self.b.if_(lane_id == 0):
+            _publish(self.b, self.how, self.words, self.firsts[0], total)
+
     def combined(self, total: Value) -> Value:
-        """What all earlier tiles give, combined level by level; publishes what this tile completes."""
+        """What all earlier tiles give, combined level by level; publishes the groups that this tile completes."""
         b, how = self.b, self.how
         (neutral,) = how.neutral()
         is_last: Any = None
         own = total
         found = []
         for level, (first, lane) in enumerate(zip(self.firsts, self.lanes, strict=True)):
-            publishes = lane_id == 0 if is_last is None else is_last & (lane_id == 0)
-            with b.if_(publishes):
-                _publish(b, how, self.words, first, own)
+            if is_last is not None:
+                with b.if_(is_last & (lane_id == 0)):
+                    _publish(b, how, self.words, first, own)
             earlier = self._await(level)
             at_own = lane_id == lane if is_last is None else (lane_id == lane) & is_last
             value = where(lane_id < lane, earlier, where(at_own, own, neutral))
@@ -235,8 +272,11 @@ class Earlier:
         """The values of earlier lanes, once they are there."""
         b, how, asked = self.b, self.how, self.asked[level]
         wanted = lane_id < self.lanes[level]
-        with b.while_(lambda: b.any(wanted & (asked == 0))), b.if_(wanted):
-            asked.set(self._mark(level))
+        with b.while_(lambda: b.any(wanted & (asked == 0))):
+            # What is read of higher levels meanwhile is not waited for afterwards.
+            for above in range(level, len(self.asked)):
+                with b.if_(lane_id < self.lanes[above]):
+                    self.asked[above].set(self._mark(above))
         if how.kind.itemsize == 4:
             bits = u32(asked.read())
             return bits if how.kind is u32 else bitcast(bits, how.kind)
