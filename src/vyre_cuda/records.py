@@ -53,18 +53,17 @@ class _Field:
 
 
 class _Standard:
-    """An attribute of the class that the standard library makes when it is first read."""
+    """An attribute of records that the standard library makes for a class when it is first read."""
 
-    def __init__(self, name: str, declared: dict[str, _Field], frozen: bool, eq: bool) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._declared = declared
-        self._options = {"frozen": frozen, "eq": eq}
 
     def __get__(self, instance: object, owner: type) -> Any:
         dataclasses = import_module("dataclasses")
-        body = {name: dataclasses.field(**found.options()) for name, found in self._declared.items()}
+        declared, options = owner.__dict__["__record__"]
+        body = {name: dataclasses.field(**found.options()) for name, found in declared.items()}
         body |= {"__annotations__": dict(owner.__annotations__), "__module__": owner.__module__}
-        shadow = dataclasses.dataclass(**self._options)(type(owner.__name__, (), body))
+        shadow = dataclasses.dataclass(**options)(type(owner.__name__, (), body))
         made = getattr(shadow, self._name)
         setattr(owner, self._name, made)
         return made
@@ -95,6 +94,9 @@ def _replace(record: Any, /, **changes: Any) -> Any:
     return record.__class__(**changes)
 
 
+# A field of which nothing is said but its type.
+_PLAIN: Final[_Field] = _field()
+
 if not TYPE_CHECKING:
     dataclass, field, replace = _dataclass, _field, _replace
 
@@ -106,25 +108,26 @@ def _made(plain: type, frozen: bool, eq: bool) -> type:
     for name, annotation in plain.__annotations__.items():
         if not str(annotation).startswith(("ClassVar", "typing.ClassVar")):
             default = body.pop(name, _MISSING)
-            declared[name] = default if isinstance(default, _Field) else _field(default=default)
+            declared[name] = _PLAIN if default is _MISSING else _declared(default)
     names = tuple(declared)
     for unwanted in ("__dict__", "__weakref__"):
         body.pop(unwanted, None)
     body["__slots__"] = names + tuple(body.get("__slots__", ()))
-    body["__match_args__"] = tuple(name for name in names if declared[name].init)
-    for attribute in ("__dataclass_fields__", "__dataclass_params__"):
-        body[attribute] = _Standard(attribute, declared, frozen, eq)
-    shown = tuple(name for name in names if declared[name].repr)
-    own: dict[str, Any] = {"__repr__": _representation(shown), "__replace__": _replace}
+    body["__match_args__"] = tuple([name for name in names if declared[name].init])
+    body["__record__"] = declared, {"frozen": frozen, "eq": eq}
+    own: dict[str, Any] = {}
     if eq:
-        own |= _comparison(tuple(name for name in names if declared[name].compare), hashed=frozen)
-    if frozen:
-        own |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
-        own |= {"__getstate__": _state, "__setstate__": _set_state}
-    made = type(plain)(plain.__name__, plain.__bases__, own | body)
+        own = _comparison([name for name in names if declared[name].compare], hashed=frozen)
+    base = _Frozen if frozen else _Record
+    bases = plain.__bases__
+    made = type(plain)(plain.__name__, (base,) if bases == (object,) else (*bases, base), own | body)
     if "__init__" not in body:
         made.__init__ = _initializer(made, declared)  # type: ignore[misc]
     return made
+
+
+def _declared(default: Any) -> _Field:
+    return default if isinstance(default, _Field) else _field(default=default)
 
 
 # ---- methods --------------------------------------------------------------------------------------------------------
@@ -162,7 +165,7 @@ def _named(template: FunctionType, names: tuple[str, ...], defaults: tuple[Any, 
     return FunctionType(code, template.__globals__, "__init__", defaults, template.__closure__)
 
 
-def _comparison(names: tuple[str, ...], *, hashed: bool) -> dict[str, Any]:
+def _comparison(names: list[str], *, hashed: bool) -> dict[str, Any]:
     values: Callable[[Any], Any]
     if len(names) > 1:
         values = attrgetter(*names)
@@ -183,13 +186,11 @@ def _comparison(names: tuple[str, ...], *, hashed: bool) -> dict[str, Any]:
     return {"__eq__": equal, "__hash__": hash_ if hashed else None}
 
 
-def _representation(names: tuple[str, ...]) -> Callable[[Any], str]:
-    @recursive_repr()
-    def represent(self: Any) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"{self.__class__.__qualname__}({shown})"
-
-    return represent
+@recursive_repr()
+def _represent(self: Any) -> str:
+    declared = self.__class__.__record__[0]
+    shown = ", ".join([f"{name}={getattr(self, name)!r}" for name, found in declared.items() if found.repr])
+    return f"{self.__class__.__qualname__}({shown})"
 
 
 def _refuse_set(self: Any, name: str, value: Any) -> None:
@@ -207,3 +208,22 @@ def _state(self: Any) -> list[Any]:
 def _set_state(self: Any, state: list[Any]) -> None:
     for name, value in zip(self.__slots__, state, strict=True):
         object.__setattr__(self, name, value)
+
+
+# Made once for all classes, so that a class has little of its own.
+
+
+class _Record:
+    __slots__ = ()
+    __dataclass_fields__ = _Standard("__dataclass_fields__")
+    __dataclass_params__ = _Standard("__dataclass_params__")
+    __repr__ = _represent
+    __replace__ = _replace
+
+
+class _Frozen(_Record):
+    __slots__ = ()
+    __setattr__ = _refuse_set
+    __delattr__ = _refuse_delete
+    __getstate__ = _state
+    __setstate__ = _set_state

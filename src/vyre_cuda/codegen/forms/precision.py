@@ -10,11 +10,14 @@ approximate op instead, in all three. Mathematical functions have a table of the
 
 from __future__ import annotations
 
+from functools import cache
 from types import MappingProxyType
 
 from vyre_cuda.codegen.forms.isel import ROWS
 
 PRECISIONS = ("ieee", "ftz", "fast")
+# How the ops of the instruction table end that a precision takes.
+_SUFFIXES: dict[str, tuple[str, ...]] = {"ieee": (), "ftz": (".ftz",), "fast": (".ftz", ".fast")}
 
 # Largest error of an approximate f32 op of "fast" in ULP, over all operands whose result is normal (PTX ISA: div.full
 # 2 ULP, rcp.approx 1 ULP, sqrt.approx a relative 2^-23).
@@ -23,10 +26,11 @@ FAST_ULP = MappingProxyType({"divide": 2, "reciprocal": 1, "sqrt": 2})
 Modes = MappingProxyType[tuple[str, str], str]
 
 
-def _modes(*suffixes: str) -> Modes:
+@cache
+def _modes(precision: str) -> Modes:
     """(op, operand type) -> the op of the instruction table, the last suffix that has a row first."""
     found: dict[tuple[str, str], str] = {}
-    for suffix in suffixes:
+    for suffix in _SUFFIXES[precision]:
         for row in ROWS:
             if row.op.endswith(suffix):
                 found.update({(row.op.removesuffix(suffix), type_): row.op for type_ in row.types})
@@ -35,7 +39,7 @@ def _modes(*suffixes: str) -> Modes:
 
 def modes(precision: str, max_ulp: float | None) -> Modes:
     """The rows of a precision, the ops of FAST_ULP approximate where their bound is at most `max_ulp`."""
-    found = MODES[precision]
+    found = _modes(precision)
     if max_ulp is None:
         return found
     changed = dict(found)
@@ -44,6 +48,3 @@ def modes(precision: str, max_ulp: float | None) -> Modes:
         exact = op if precision == "ieee" else f"{op}.ftz"
         changed[op, "f32"] = f"{op}.{kept}" if bound <= max_ulp else exact
     return MappingProxyType(changed)
-
-
-MODES: dict[str, Modes] = {"ieee": _modes(), "ftz": _modes(".ftz"), "fast": _modes(".ftz", ".fast")}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from vyre_cuda.records import dataclass
 
 Space = Literal["global", "shared", "const", "local"]
 
 
-class Address(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Address:
     """An address in an instruction: [register + displacement] or, without a register, [symbol + displacement]."""
 
     register: tuple[int, ...]
@@ -15,7 +18,8 @@ class Address(NamedTuple):
     displacement: int
 
 
-class Form(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Form:
     """The fixed part of a load, store or atomic. Operands are the address register if any, values, guard if any.
 
     `place` and `number` say which element it accesses, the number as a value; "" where that does not matter.
@@ -30,14 +34,16 @@ class Form(NamedTuple):
     number: int = -1
 
 
-class VectorForm(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VectorForm:
     """The fixed part of a load or store of `lanes` neighbors at once. The values of a load are `lane`s of it."""
 
     form: Form
     lanes: int
 
 
-class AtomicForm(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AtomicForm:
     """The fixed part of an atomic. The word of its form is operation and type of the instruction."""
 
     form: Form

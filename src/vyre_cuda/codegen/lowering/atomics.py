@@ -16,6 +16,7 @@ from vyre_cuda.codegen.lowering.isel_memory import Index, Memory, Place
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.ops import ATOMICS
 from vyre_cuda.later import later
+from vyre_cuda.records import replace
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.lowering import narrow_atomics
@@ -129,7 +130,7 @@ def _by_compare_and_swap(
     old = b.read_register(result)
     number = b.convert(f"bits.{type_}", type_, old)
     combined = b.convert(f"bits.{bits_type}", bits_type, floats.nan_propagating_ieee(b, op, number, operand))
-    swap = form._replace(word=f"cas.b{BITS[type_]}")
+    swap = replace(form, word=f"cas.b{BITS[type_]}")
     met = function.fresh("atomic", bits_type, (*address, old, combined), AtomicForm(swap, order, scope))
     b.facts.observe(met)
     function.effect("set", (met,), result)

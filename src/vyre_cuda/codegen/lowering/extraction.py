@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
-from vyre_cuda.codegen.lowering.integers import narrowed, wrap_to
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.codegen.terms.terms import Terms
@@ -18,9 +17,10 @@ from vyre_cuda.ir.core.types import INTEGERS, Type, bf16, f16
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
-    from vyre_cuda.codegen.lowering import halves
+    from vyre_cuda.codegen.lowering import halves, integers
 else:
     halves = later("vyre_cuda.codegen.lowering.halves")
+    integers = later("vyre_cuda.codegen.lowering.integers")
 
 _NARROW = frozenset(type_.code for type_ in INTEGERS if type_.bits < 32)
 # Ops whose lower bits depend on nothing but those of their operands.
@@ -111,7 +111,7 @@ class Extraction:
         if value is None:
             type_ = terms.types[class_]
             if type_.code in _NARROW:
-                value = narrowed(self._b, type_, self._loose(class_))
+                value = integers.narrowed(self._b, type_, self._loose(class_))
             else:
                 value = self._computed(class_)
             terms.put(terms.values, class_, value)
@@ -180,7 +180,7 @@ class Extraction:
     def _literal(self, type_: Type, bits: int) -> int:
         if type_ is f16 or type_ is bf16:
             return halves.constant(self._b, type_, bits)
-        return self._b.constant(MACHINE_TYPE[type_], wrap_to(type_, bits) if type_.is_integer else bits)
+        return self._b.constant(MACHINE_TYPE[type_], integers.wrap_to(type_, bits) if type_.is_integer else bits)
 
     def _sum(self, type_: Type, form: Affine) -> int:
         """Coefficients times classes, the constant last, as addresses can hold it."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from vyre_cuda.codegen.core.target import STATIC_SHARED_BYTES
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE, UNSIGNED
@@ -47,7 +47,8 @@ DYNAMIC_SYMBOL = "s_dynamic"
 Index: TypeAlias = int | tuple[int, ...]
 
 
-class Touch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Touch:
     """One access in the text, for `access.py`. `everyone` marks a store that every thread of the block does once."""
 
     kind: Literal["load", "store", "atomic"]

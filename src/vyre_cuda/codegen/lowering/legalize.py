@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from vyre_cuda.codegen.lowering import integers
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.ops import FUNCTIONS, OPS
@@ -18,10 +17,11 @@ from vyre_cuda.ir.core.types import NUMBERS, Type, bf16, f16
 from vyre_cuda.later import functions_of, later
 
 if TYPE_CHECKING:
-    from vyre_cuda.codegen.lowering import casts, division, floats, floor_division, halves, powers, steps
+    from vyre_cuda.codegen.lowering import casts, division, floats, floor_division, halves, integers, powers, steps
 else:
     casts = later("vyre_cuda.codegen.lowering.casts")
     halves = later("vyre_cuda.codegen.lowering.halves")
+    integers = later("vyre_cuda.codegen.lowering.integers")
     floats = functions_of("vyre_cuda.codegen.lowering.floats")
     division = functions_of("vyre_cuda.codegen.lowering.division")
     floor_division = functions_of("vyre_cuda.codegen.lowering.floor_division")
@@ -37,7 +37,7 @@ def apply_op(b: Builder, op: str, result: Type, source: Type, operands: Sequence
         return casts.cast(b, source, result, operands[0])
     if op == "bitcast":
         return casts.bitcast(b, source, result, operands[0])
-    way = _ways(source).get(op)
+    way = _way(op, source)
     if way is None:
         raise InternalError(f"{op} of {source} has neither an instruction nor a sequence")
     return way(b, *operands)
@@ -110,12 +110,18 @@ _HALVES = (f16, bf16)
 
 
 @cache
+def _way(op: str, type_: Type) -> Way | None:
+    """How an op is lowered for operands of a type."""
+    compared = _comparisons(type_).get(op) if type_ in NUMBERS else None
+    return _ways(type_).get(op) if compared is None else compared
+
+
+@cache
 def _ways(type_: Type) -> dict[str, Way]:
-    """How each op is lowered for operands of a type; made for the types that a process uses."""
+    """How each op but comparisons of numbers is lowered for operands of a type; made for the types that are used."""
     ways: dict[str, Way] = {"where": _plain("where")}
     if type_ in NUMBERS:
         ways |= _of_floats(type_) if type_.is_float else _of_integers(type_)
-        ways |= _comparisons(type_)
     else:
         ways |= _of_bools()
     if type_ is f16:
@@ -138,17 +144,10 @@ def _of_integers(type_: Type) -> dict[str, Way]:
         ways[op] = _named_and_typed(integers.rotate, op, type_)
     for op in ("bitwise_and", "bitwise_or", "bitwise_xor", "minimum", "maximum"):
         ways[op] = _plain(op)
-    for function in (
-        integers.bitwise_count,
-        integers.count_leading_zeros,
-        integers.count_trailing_zeros,
-        integers.reverse_bits,
-        integers.multiply_high,
-        integers.add_saturate,
-        integers.subtract_saturate,
-        integers.sign,
-    ):
-        ways[function.__name__] = _typed(function, type_)
+    for op in ("bitwise_count", "count_leading_zeros", "count_trailing_zeros", "reverse_bits", "multiply_high"):
+        ways[op] = _typed(getattr(integers, op), type_)
+    for op in ("add_saturate", "subtract_saturate", "sign"):
+        ways[op] = _typed(getattr(integers, op), type_)
     ways["integer_power"] = _typed(powers.integer_power, type_)
     return ways
 
@@ -174,6 +173,7 @@ def _of_floats(type_: Type) -> dict[str, Way]:
     return ways
 
 
+@cache
 def _comparisons(type_: Type) -> dict[str, Way]:
     same = _in_mode if type_.is_float and type_ not in _HALVES else _plain
     ways = {op: same(op) for op in _COMPARISONS}
@@ -189,4 +189,4 @@ def _of_bools() -> dict[str, Way]:
 
 def has_way(op: str, type_: Type) -> bool:
     """Whether the op is lowered for operands of this type."""
-    return op in ("cast", "bitcast") or op in _ways(type_)
+    return op in ("cast", "bitcast") or _way(op, type_) is not None

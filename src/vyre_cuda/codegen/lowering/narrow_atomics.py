@@ -14,6 +14,7 @@ from vyre_cuda.codegen.lowering.isel_memory import MEMORY_WORD, RAW_TYPE, Memory
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.core.types import Type, bf16, f16
+from vyre_cuda.records import replace
 
 _BYTE = 0xFF
 
@@ -75,7 +76,7 @@ def update(
     function.effect("set", (bits,), result)
     combined = _bits(b, place.type, _combined(b, op, place.type, _value(b, place.type, bits), operands))
     new = combined if shift is None else _replaced(b, old, bits, combined, shift)
-    swap = AtomicForm(form._replace(word="cas.b16"), order, scope)
+    swap = AtomicForm(replace(form, word="cas.b16"), order, scope)
     words = [b.convert("short", "b16", b.in_register(each)) for each in (old, new)]
     met = function.fresh("atomic", "b16", (address, *words), swap)
     b.facts.observe(met)

@@ -7,22 +7,28 @@ integer comparison is the opposite one, so that equal meanings meet in one value
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.forms.isel import PREDICATES, TYPED_BY_FIRST
 from vyre_cuda.codegen.forms.precision import modes
-from vyre_cuda.codegen.ssa.conversions import BITS_OF_FLOATS, INVERSES, fold_conversion
 from vyre_cuda.codegen.ssa.facts import Facts
 from vyre_cuda.codegen.ssa.float_rules import flushed_constant, sign_in_bits
 from vyre_cuda.codegen.ssa.foldable import may_fold
 from vyre_cuda.codegen.ssa.intervals import Range, wrap
 from vyre_cuda.codegen.ssa.simplify import Rule, rules_of
 from vyre_cuda.codegen.ssa.ssa import Function
-from vyre_cuda.codegen.ssa.truths import OF_TRUTHS, converted_truth
 from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.ssa import conversions, truths
+else:
+    conversions, truths = later("vyre_cuda.codegen.ssa.conversions"), later("vyre_cuda.codegen.ssa.truths")
 
 _COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative)
+# Conversions of one integer to another.
+_OF_INTEGERS = frozenset({"retype", "widen", "low"})
 
 
 @cache
@@ -105,27 +111,34 @@ class Builder:
             if made_by != "const":
                 return self.emit(op, type_, (value,))
         if made_by == "const":
-            folded = fold_conversion(op, type_, source, function.attrs[value])
+            folded = conversions.fold_conversion(op, type_, source, function.attrs[value])
             if folded is not None:
                 return self.constant(type_, folded)
-        inverse = INVERSES.get(op)
+        if op == "widen" and type_ == "u64" and made_by == "multiply_high":
+            return self._wide_high_half(*function.args[value])
+        simpler = None if op in _OF_INTEGERS else self._simpler_conversion(op, type_, value)
+        return self.emit(op, type_, (value,)) if simpler is None else simpler
+
+    def _simpler_conversion(self, op: str, type_: str, value: int) -> int | None:
+        """A conversion to or from floats without an instruction of its own, None if it has one."""
+        function = self.function
+        source, made_by = function.types[value], function.ops[value]
+        inverse = conversions.INVERSES.get(op)
         if inverse is not None and made_by == inverse:
             origin = function.args[value][0]
             if function.types[origin] == type_:
                 return origin
-        if op == "widen" and type_ == "u64" and made_by == "multiply_high":
-            return self._wide_high_half(*function.args[value])
-        if op in BITS_OF_FLOATS:
+        if op in conversions.BITS_OF_FLOATS:
             changed = sign_in_bits(self, value)
             if changed is not None:
                 return self.convert("retype", type_, changed)
-        if op in OF_TRUTHS:
-            truth = converted_truth(self, op, type_, value)
+        if op in truths.OF_TRUTHS:
+            truth = truths.converted_truth(self, op, type_, value)
             if truth is not None:
                 return truth
         if type_ == "f32" and source in ("u64", "s64") and may_fold(function, value):
             self.keeps_rolled = True  # folded, 4294967297 becomes 2^33 (docs/compiler-defects.md)
-        return self.emit(op, type_, (value,))
+        return None
 
     def _wide_high_half(self, left: int, right: int) -> int:
         """The high half of a product in 64 bits: for mul.hi and a subtraction, ptxas loses a carry."""

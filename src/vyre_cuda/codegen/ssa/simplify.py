@@ -10,13 +10,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.forms.isel import BITS
-from vyre_cuda.codegen.ssa import contraction, float_rules
+from vyre_cuda.codegen.ssa import float_rules
 from vyre_cuda.codegen.ssa.foldable import may_fold
 from vyre_cuda.codegen.ssa.intervals import FULL, wrap
 from vyre_cuda.codegen.ssa.logic import compared, of_two
+from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.codegen.ssa import contraction
     from vyre_cuda.codegen.ssa.peephole import Builder
+else:
+    contraction = later("vyre_cuda.codegen.ssa.contraction")
 
 # (builder, operand type, operands) -> a simpler value, or None
 Rule = Callable[..., "int | None"]
@@ -387,6 +391,8 @@ _OF_INTEGERS = frozenset(
 
 def rules_of(op: str, type_: str) -> tuple[Rule, ...]:
     """The rules of an op that can apply to operands of this type, in the order in which they are tried."""
-    tables = (RULES,) if type_ in FULL else (RULES, float_rules.RULES, contraction.RULES)
+    tables = (RULES,) if type_ in FULL else (RULES, float_rules.RULES)
+    if op.endswith(".fast"):
+        tables = (*tables, contraction.RULES)
     of_integers = type_ in float_rules.ONES and op in _OF_INTEGERS
     return tuple([rules[op] for rules in tables[of_integers:] if op in rules])

@@ -13,9 +13,6 @@ _FREE = frozenset({"leaf", "const", "bitcast"})
 # Of u32 and s32, by a divisor that is not known; in 64 bits ptxas calls a function.
 _DIVISION = {"floor_divide": 20, "trunc_divide": 20}
 _REST = {"remainder": 2, "fmod": 2}
-QUOTIENT_OF_REST = {"remainder": "floor_divide", "fmod": "trunc_divide"}
-
-
 DIVISIONS = frozenset({*_DIVISION, *_REST})
 
 

@@ -11,14 +11,22 @@ scope, from facts that hold only there, is undone when the scope closes, and ter
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vyre_cuda.codegen.terms import constants, identities, known, linear, matching
-from vyre_cuda.codegen.terms.conditions import Interval
-from vyre_cuda.codegen.terms.costs import DIVISIONS, QUOTIENT_OF_REST, weight, weight_of_division
+from vyre_cuda.codegen.terms import identities
 from vyre_cuda.ir.affine import Affine
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.types import INTEGERS, Type
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.codegen.terms import constants, costs, known, linear, matching
+    from vyre_cuda.codegen.terms.conditions import Interval
+else:
+    # What only constants and arithmetic on integers need.
+    constants, costs, known, linear, matching = (
+        later(f"vyre_cuda.codegen.terms.{name}") for name in ("constants", "costs", "known", "linear", "matching")
+    )
 
 Key: TypeAlias = tuple[Hashable, ...]
 
@@ -26,6 +34,7 @@ INTEGER_CODES = frozenset(type_.code for type_ in INTEGERS)
 
 _COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative)
 _CASTS = frozenset({"cast", "bitcast"})
+QUOTIENT_OF_REST = {"remainder": "floor_divide", "fmod": "trunc_divide"}
 _MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
 # Classes that the cost of one form may look at; a form that needs more is not taken.
 _MOST_COUNTED = 64
@@ -408,11 +417,11 @@ class Terms:
             for arg in self.args[term]:
                 if ops[best[arg if link[arg] == arg else self.find(arg)]] == "multiply":
                     return 0
-            return weight(op, self.types[term])
-        elif op in DIVISIONS:
-            return weight_of_division(op, self.types[term], self.integer_of(self.args[term][-1]))
+            return costs.weight(op, self.types[term])
+        elif op in costs.DIVISIONS:
+            return costs.weight_of_division(op, self.types[term], self.integer_of(self.args[term][-1]))
         else:
-            found = weight(op, self.types[term])
+            found = costs.weight(op, self.types[term])
         self._weights[term] = found
         return found
 

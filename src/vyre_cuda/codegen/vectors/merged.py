@@ -13,6 +13,7 @@ from vyre_cuda.codegen.lowering.isel_memory import REACH, Memory
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.codegen.vectors.neighbors import Access, Chunk, form_of, moved_with, operands_of
 from vyre_cuda.codegen.vectors.words import WORD_BYTES, packed, unpack
+from vyre_cuda.records import replace
 
 # Of one instruction (PTX ISA, ld and st).
 _MOST_LANES = 4
@@ -202,7 +203,7 @@ class _Merging:
         function = self._b.function
         form = form_of(function, member)
         displacement = _displacement(self._memory, chunk, member, form)
-        first = form._replace(word=word, displacement=displacement, guarded=False)
+        first = replace(form, word=word, displacement=displacement, guarded=False)
         return operands_of(function, member)[: not form.symbol], first
 
 

@@ -15,10 +15,15 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 def at(node: Node, place: ast.AST) -> Node:
-    """The node and all below it that have no place yet, placed at `place`."""
-    for inner in ast.walk(node):
-        if "lineno" in inner._attributes and not hasattr(inner, "lineno"):
+    """The node and all below it, placed at `place`, but for what has a place already, and so all that is in it."""
+    unplaced: list[ast.AST] = [node]
+    while unplaced:
+        inner = unplaced.pop()
+        if "lineno" in inner._attributes:
+            if hasattr(inner, "lineno"):
+                continue
             ast.copy_location(inner, place)
+        unplaced.extend(ast.iter_child_nodes(inner))
     return node
 
 

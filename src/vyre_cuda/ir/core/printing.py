@@ -17,20 +17,21 @@ from vyre_cuda.ir.core.types import Type, bf16, f16, f32, f64
 # 1 + ceil(significant bits * log10(2)).
 DIGITS: dict[Type, int] = {f16: 5, bf16: 4, f32: 9, f64: 17}
 
-_PART = re.compile(r"\{\{|\}\}|\{\}|[{}]")
+# Compiled when they are first used: this module is loaded with the first kernel function.
+_PART = r"\{\{|\}\}|\{\}|[{}]"
 # The line breaks of str.splitlines are among them.
-_NOT_TEXT = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NOT_TEXT = r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
 def format_fault(format_: str, values: int) -> str | None:
     """Why the format cannot print this many values; None if it can."""
-    strange = _NOT_TEXT.search(format_)
+    strange = re.search(_NOT_TEXT, format_)
     if strange is not None:
         return (
             f"the format of print has {strange[0]!r} at position {strange.start()}; it is one line of text, and print "
             "ends it: print each line on its own"
         )
-    lone = next((part for part in _PART.finditer(format_) if len(part[0]) == 1), None)
+    lone = next((part for part in re.finditer(_PART, format_) if len(part[0]) == 1), None)
     if lone is not None:
         return f"the format of print has a single {lone[0]!r} at position {lone.start()}; write {lone[0] * 2!r}"
     if values > MAX_PRINTED_VALUES:
@@ -45,7 +46,7 @@ def texts(format_: str) -> list[str]:
     """The text before, between and behind the values."""
     found = [""]
     end = 0
-    for part in _PART.finditer(format_):
+    for part in re.finditer(_PART, format_):
         found[-1] += format_[end : part.start()]
         end = part.end()
         if part[0] == "{}":
