@@ -29,6 +29,7 @@ from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.device_selection import cuda_driver, emulator_driver, open_driver
 from vyre_cuda.runtime.base.properties import DeviceInfo, DeviceProperties, MemoryStats
 from vyre_cuda.runtime.base.range_names import COMPILE
+from vyre_cuda.runtime.kernel import compiler_fingerprint
 from vyre_cuda.runtime.kernel.kernel import Kernel
 from vyre_cuda.runtime.kernel.kernels import Kernels
 from vyre_cuda.runtime.memory import transfers
@@ -91,6 +92,8 @@ class Device(memory.Allocator, Telemetry):
     """
 
     def __init__(self, which: int | str = 0, *, check: str | Iterable[str] | None = None) -> None:
+        if check is None:  # else nothing is kept on disk
+            compiler_fingerprint.begin()
         driver, ordinal, checks = open_driver(which, check)
         super().__init__(Context(driver, ordinal), DeviceArray, _rows())
         self.properties = DeviceProperties.of(self.context.caps())

@@ -5,7 +5,9 @@ It covers the sources that matter, so that a change without a new version number
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -15,10 +17,35 @@ from vyre_cuda.cache.digest import digest
 ROOMS = ("codegen", "descriptors", "functions", "ir", "passes")
 
 
-@lru_cache(maxsize=1)
+_begun: list[threading.Thread] = []
+
+
+def begin() -> None:
+    """Begin to compute the digest: reading and hashing take milliseconds, in which a driver makes a context."""
+    if _begun:
+        return
+    thread = threading.Thread(target=_try, name="vyre_cuda digest", daemon=True)
+    _begun.append(thread)
+    with contextlib.suppress(RuntimeError):  # no more threads: who asks computes it
+        thread.start()
+
+
 def generator_digest() -> bytes:
     """The digest of the version, names and contents of the code that this process runs."""
+    for thread in _begun:
+        if thread.ident is not None:  # else it could not be started
+            thread.join()
+    return _computed()
+
+
+@lru_cache(maxsize=1)
+def _computed() -> bytes:
     return digest_of(os.path.dirname(os.path.abspath(vyre_cuda.__file__)))
+
+
+def _try() -> None:
+    with contextlib.suppress(OSError):  # that of who asks is raised
+        _computed()
 
 
 def digest_of(package: str) -> bytes:
