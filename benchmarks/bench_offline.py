@@ -178,6 +178,17 @@ def import_ms(repeats: int) -> float:
     return statistics.median(float(run.stdout) for run in runs)
 
 
+def first_function_ms(repeats: int) -> dict[str, float]:
+    """What a process spends on its first kernel function (`harness/first_function.py`): the medians of many."""
+    script = Path(__file__).with_name("harness") / "first_function.py"
+    command = [sys.executable, str(script)]
+    runs = [
+        json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        for _ in range(3 * repeats)
+    ]
+    return {step: round(statistics.median(run[step] for run in runs), 2) for step in runs[0]}
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results"))
@@ -193,6 +204,7 @@ def main(arguments: list[str]) -> None:
         **translation(repeats),
         "compilation_of_200_ops_ms": translation_by_type(repeats),
         "import_ms_beyond_numpy": round(import_ms(repeats), 2),
+        "first_function_ms": first_function_ms(repeats),
     }
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H%M%SZ")
     document = {
