@@ -61,6 +61,17 @@ def test_another_number_of_threads_has_no_such_wish() -> None:
     assert "minnctapersm" not in kernel.ptx
 
 
+@vc.kernel(block=64, min_blocks=12)
+def squared(x: vc.In[vc.u32], out: vc.Out[vc.u32]) -> None:
+    i = vc.global_id.x
+    if i < out.size:
+        out[i] = x[i] * x[i]
+
+
+def test_kernel_functions() -> None:
+    assert "block 64 min_blocks 12\n" in squared.program().text()
+
+
 def test_what_is_refused() -> None:
     for number in (-1, 33):
         with pytest.raises(vc.ProgramError, match="holds up to 32 blocks"):

@@ -52,7 +52,14 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
     """
 
     def __init__(
-        self, function: FunctionType, block: Block, index: Type, local_names: Mapping[str, Any], zeroed: bool
+        self,
+        function: FunctionType,
+        block: Block,
+        index: Type,
+        local_names: Mapping[str, Any],
+        *,
+        zeroed: bool,
+        min_blocks: int,
     ) -> None:
         self._source = source_of(function, "vc.kernel")
         self._function = function
@@ -60,6 +67,7 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         self._parameters = parameters_of(function, self._source, local_names, zeroed=zeroed)
         self._block = block
         self._index = index
+        self._min_blocks = min_blocks
         self._definition: Definition | None = None
         self._programs: dict[Any, Program] = {}
         self._building = threading.RLock()
@@ -152,7 +160,13 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         if self._definition is None:
             rewritten = rewrite(self._source, self._function.__name__, returns_values=False)
             self._definition = Definition(
-                self._function, self._source, rewritten, self._parameters, self._block, self._index
+                self._function,
+                self._source,
+                rewritten,
+                self._parameters,
+                self._block,
+                self._index,
+                self._min_blocks,
             )
         return self._definition
 
@@ -295,7 +309,7 @@ class OnDevice(FunctionDispatcher):
 def kernel(function: Callable[..., None], /) -> KernelFunction: ...
 @overload
 def kernel(
-    *, block: Block = 256, index: Type = DEFAULT_INDEX, zeroed: bool = True
+    *, block: Block = 256, index: Type = DEFAULT_INDEX, zeroed: bool = True, min_blocks: int = 0
 ) -> Callable[[Callable[..., None]], KernelFunction]: ...
 def kernel(
     function: Callable[..., None] | None = None,
@@ -304,6 +318,7 @@ def kernel(
     block: Block = 256,
     index: Type = DEFAULT_INDEX,
     zeroed: bool = True,
+    min_blocks: int = 0,
 ) -> KernelFunction | Callable[[Callable[..., None]], KernelFunction]:
     """A Python function as a kernel: `@vc.kernel`, or `@vc.kernel(block=128)`, above its `def`.
 
@@ -319,6 +334,9 @@ def kernel(
     zeroed
         False: arrays of `vc.Out` parameters are not cleared, and their contents are unspecified where the kernel does
         not write. `vc.output` has an option of its own.
+    min_blocks
+        How many blocks a multiprocessor should hold at the same time, which limits the registers of a thread; 0 leaves
+        that to the compiler.
 
     Returns
     -------
@@ -335,6 +353,13 @@ def kernel(
     local_names = sys._getframe(1).f_locals
 
     def decorated(given: Callable[..., None]) -> KernelFunction:
-        return KernelFunction(given, block, index, local_names, zeroed)  # type: ignore[arg-type]
+        return KernelFunction(
+            given,  # type: ignore[arg-type]
+            block,
+            index,
+            local_names,
+            zeroed=zeroed,
+            min_blocks=min_blocks,
+        )
 
     return decorated if function is None else decorated(function)

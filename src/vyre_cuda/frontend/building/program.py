@@ -33,13 +33,15 @@ class Definition:
     parameters: tuple[KernelParameter, ...]
     block: Any
     index: Type
+    min_blocks: int
 
 
 def build(definition: Definition, types: Mapping[str, Type], constants: Mapping[str, Any]) -> Program:
     """Run the function once. ProgramError at the user's line for what is wrong with it."""
     function, rewritten, filename = definition.function, definition.rewritten, definition.source.filename
     try:
-        builder = Builder(function.__name__, block=definition.block, index=definition.index)
+        name = function.__name__
+        builder = Builder(name, definition.block, definition.index, min_blocks=definition.min_blocks)
         extents = Extents(definition, constants)
         given = [_declared(builder, parameter, types, constants, extents) for parameter in definition.parameters]
         entered = namespace_of(builder, function, rewritten, filename, types_by_name(definition, types))
