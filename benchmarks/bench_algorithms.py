@@ -4,9 +4,11 @@
     python benchmarks/bench_algorithms.py --device emulator --output somewhere  # shows that it works, measures nothing
 
 A figure is the median time between two events around one call: ours is the replay of a plan, CUB's and the libraries'
-their call. Large arrays are measured at 2^28 elements, then all sizes from 2^10 on in steps of 2^3. Every result is
-compared with that of NumPy arrays, on 2^16 elements, before anything is measured. Writes one JSON file and prints the
-table, with what each row is to reach. The exit code is 1 where a row misses that.
+their call. Large arrays are measured at 2^28 elements, then all sizes from 2^10 on in steps of 2^3. Rows "to
+completion" are what the host waits for a plan of 1,024 elements, beside an empty launch. CUB selects by a function of
+the element, and "by flags", as `compress` does. Every result is compared with that of NumPy arrays, on 2^16 elements,
+before anything is measured. Writes one JSON file and prints the table, with what each row is to reach. The exit code is
+1 where a row misses that.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import vyre_cuda as vc
 from vyre_cuda import algorithms as va
 
 ROUNDS, WARM = 15, 3
+WAITS = 3000
 CHECKED = 1 << 16
 Array = Any
 
@@ -61,7 +64,7 @@ class Row:
         aim = "-" if self.to_reach is None else f"{self.to_reach:.4f} {self.verdict}"
         others = ", ".join(f"{name} {ms:.4f}" for name, ms in self.peers.items())
         speed = f"{self.gb_s:8.1f} GB/s {self.elements_per_ns:7.2f} /ns"
-        return f"{self.task:18} {self.elements:>10} {self.ms:9.4f} ms {speed}  {aim:>16}  {others}"
+        return f"{self.task:31} {self.elements:>10} {self.ms:9.4f} ms {speed}  {aim:>16}  {others}"
 
 
 def _floats(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
@@ -205,13 +208,46 @@ def measure(bench: Bench, task: Task, n: int) -> None:
     graph.compile()
     bench.device.synchronize()
     ms = bench.ms(lambda stream: graph.replay(stream=stream))
-    others = {"CUB": bench.cub[task.name, n]} if (task.name, n) in bench.cub else {}
+    ways = {"CUB": task.name, "CUB by flags": f"{task.name} by flags"}
+    others = {way: bench.cub[name, n] for way, name in ways.items() if (name, n) in bench.cub}
     others |= bench.library_ms(task.name, arrays[0], arrays[-1])
     aim = others["CUB"] / task.share if "CUB" in others and n >= 1 << 26 else None
     verdict = "" if aim is None or bench.emulated else "met" if ms <= aim else "missed"
     row = Row(task.name, n, ms, task.bytes * n / ms / 1e6, n / ms / 1e6, others, aim, verdict)
     bench.rows.append(row)
     print(row.line(), flush=True)
+
+
+def completions(bench: Bench, n: int) -> None:
+    """What the host waits for plans of few elements; to reach is an empty launch and some microseconds."""
+    b = vc.Builder("empty", block=32)
+    b.input("x", vc.f32)
+    b.work(1)
+    floats, words, places = (
+        bench.device.array(np.arange(n, dtype=type_)) for type_ in (np.float32, np.uint32, np.uint32)
+    )
+    empty = _waited(bench, bench.device.compile(b.build()).bind(floats, grid=1))
+    plans = {
+        "sum f32": (va.plan(va.sum, floats), 0.8e-3),
+        "cumsum f32": (va.plan(va.cumsum, floats), 1.5e-3),
+        "sort u32 with u32": (va.plan(va.sort, words, places), 6e-3),
+    }
+    for name, (plan, more) in plans.items():
+        ms, aim = _waited(bench, plan), empty + more
+        verdict = "" if bench.emulated else "met" if ms <= aim else "missed"
+        bench.rows.append(Row(f"{name} to completion", n, ms, 0.0, n / ms / 1e6, {"empty": empty}, aim, verdict))
+        print(bench.rows[-1].line(), flush=True)
+
+
+def _waited(bench: Bench, run: Callable[[], Any]) -> float:
+    """The median milliseconds until the host knows that it is done."""
+    times = []
+    for _ in range(1 if bench.emulated else WAITS):
+        begin = time.perf_counter_ns()
+        run()
+        bench.device.synchronize()
+        times.append((time.perf_counter_ns() - begin) / 1e6)
+    return statistics.median(times)
 
 
 def product(bench: Bench, side: int) -> None:
@@ -253,6 +289,7 @@ def main() -> int:
         for n in (large, *sizes):
             for task in TASKS:
                 measure(bench, task, n // 2 if task.name.startswith("sort u64") else n)
+        completions(bench, 1 << 10)
         product(bench, 96 if emulated else 4096)
         for what, reason in bench.absent.items():
             print(f"not measured: {what}: {reason}")
