@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.algorithms.combining import Combining
-from vyre_cuda.algorithms.programs import scan
+from vyre_cuda.algorithms.programs import lookback, scan
 from vyre_cuda.algorithms.programs.reduce import GROUP, ROWS, THREADS, WARPS, tile_of
 
 Array = np.ndarray[Any, Any]
@@ -88,7 +88,7 @@ def scanned(how: Combining, rows: Array, exclusive: bool) -> Array:
     m = -(-n // tile)
     padded = np.full((count, m * tile), how.neutral_numbers()[0], how.kind.dtype)
     padded[:, :n] = rows
-    within = padded.reshape(count, m, scan.FAN, 32, width)
+    within = padded.reshape(count, m, lookback.FAN, 32, width)
     for k in range(1, width):
         within[..., k] = combine(within[..., k], within[..., k - 1])
     lanes_before, lanes = _scan32(how, within[..., -1])
@@ -110,10 +110,10 @@ def _before_tiles(how: Combining, totals: Array) -> Array:
     """What is before each tile of a row: groups of groups first, then groups, then tiles of the own group."""
     combine = how.combine_arrays
     count, m = totals.shape
-    groups = -(-m // scan.FAN)
-    padded = np.full((count, groups * scan.FAN), how.neutral_numbers()[0], totals.dtype)
+    groups = -(-m // lookback.FAN)
+    padded = np.full((count, groups * lookback.FAN), how.neutral_numbers()[0], totals.dtype)
     padded[:, :m] = totals
-    before, inclusive = _scan32(how, padded.reshape(count, groups, scan.FAN))
+    before, inclusive = _scan32(how, padded.reshape(count, groups, lookback.FAN))
     if groups > 1:
         before = combine(_before_tiles(how, inclusive[..., -1])[..., None], before)
     return before.reshape(count, -1)[:, :m]

@@ -9,7 +9,7 @@ import numpy as np
 from vyre_cuda.algorithms import orders
 from vyre_cuda.algorithms.combining import Combining, scanning
 from vyre_cuda.algorithms.moving import move_axes, moved_last
-from vyre_cuda.algorithms.programs import scan
+from vyre_cuda.algorithms.programs import lookback, scan
 from vyre_cuda.algorithms.reductions import Array, delivered
 from vyre_cuda.algorithms.work import Shape, Work, index_type, normal_axis, tiles, type_of
 from vyre_cuda.ir.core.types import u64
@@ -56,21 +56,18 @@ def launches(work: Work, how: Combining, x: DeviceArray, result: DeviceArray, n:
     rows = x.size // n
     tile = scan.tile_of(how)
     m = tiles(n, tile)
-    levels = scan.levels_of(m)
-    program = scan.program(
-        how,
-        index_type(x.size, rows * m * tile if rows == 1 else 0),
-        scan.shape_of(how, n),
-        levels=levels,
-        whole=rows == 1,
-        exclusive=exclusive,
-    )
-    if not levels:
-        work.launch(program, x, result, n, m, blocks=rows)
+    shape = scan.shape_of(how, n)
+    index = index_type(x.size, rows * m * tile if rows == 1 else 0)
+    if m == 1:
+        program = scan.one_tile(how, index, shape, whole=rows == 1, exclusive=exclusive)
+        work.launch(program, x, result, n, blocks=rows)
         return
-    words = work.scratch(scan.published_words(how, rows, m), u64)
+    levels = lookback.levels_of(m)
+    words = work.scratch(lookback.published_words(lookback.words_of(how), rows, m), u64)
     words.fill(0)
-    work.launch(program, x, result, words, n, m, *scan.level_starts(m, rows, levels), blocks=rows * m)
+    program = scan.program(how, index, shape, levels=levels, whole=rows == 1, exclusive=exclusive)
+    starts = lookback.level_starts(m, rows, levels)
+    work.launch(program, x, result, words, n, m, *starts, blocks=rows * m)
 
 
 def _on_host(how: Combining, x: Array, axis: int, out: Any, exclusive: bool) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.algorithms.indexing import taken
-from vyre_cuda.algorithms.programs import scan, select
+from vyre_cuda.algorithms.programs import lookback, select
 from vyre_cuda.algorithms.programs.keys import keys_of
 from vyre_cuda.algorithms.reductions import Array, delivered
 from vyre_cuda.algorithms.sorting import sorted_arrays
@@ -138,12 +138,14 @@ def _launch(
         count.fill(0)
         return
     m = tiles(n, select.TILE)
-    levels = scan.levels_of(m)
+    levels = lookback.levels_of(m)
     index = index_type(n)
     program = select.program(how, index, levels=levels)
     if not levels:
         work.launch(program, *sources, out, count, n, blocks=1)
         return
-    words = work.scratch(scan.published_words(select.counting(index), 1, m), u64)
+    words = work.scratch(lookback.published_words(1, 1, m), u64)
     words.fill(0)
-    work.launch(program, *sources, out, count, words, n, m, *scan.level_starts(m, 1, levels), blocks=m)
+    turns = lookback.turns_of(m)
+    starts = lookback.level_starts(m, 1, levels)
+    work.launch(program, *sources, out, count, n, words, m, turns, *starts, blocks=tiles(m, turns))

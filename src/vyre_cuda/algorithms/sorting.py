@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.algorithms.moving import move_axes, moved_last
-from vyre_cuda.algorithms.programs import block_sort, radix
+from vyre_cuda.algorithms.programs import block_sort, merge_sort, radix
 from vyre_cuda.algorithms.programs.keys import keys_of
 from vyre_cuda.algorithms.programs.ranking import DIGITS, Sorted
 from vyre_cuda.algorithms.reductions import Array, delivered
 from vyre_cuda.algorithms.work import Work, index_type, normal_axis, refuse_shared, tiles, type_of
-from vyre_cuda.ir.core.types import Type, i64, u64
+from vyre_cuda.ir.core.types import Type, i64
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 # A place is u32 on its way.
@@ -125,9 +125,14 @@ def _sort_rows(
     if n > MOST_KEYS:
         raise ValueError(f"{n} keys; a sort takes at most {MOST_KEYS}")
     index = index_type(keys.size)
-    if n <= block_sort.most(how, _shared_bytes(work)):
+    shape = block_sort.shape_of(how, n, _shared_bytes(work))
+    if shape is not None:
         given = [each for each in (keys, values, sorted_keys, sorted_values) if each is not None]
-        work.launch(block_sort.program(how, *block_sort.threads_of(n), index), *given, n, blocks=keys.size // n)
+        if n <= merge_sort.MOST:
+            program = merge_sort.program(how, max(32, 1 << (n - 1).bit_length()), index)
+        else:
+            program = block_sort.program(how, *shape, index)
+        work.launch(program, *given, n, blocks=keys.size // n)
         return
     for row in range(keys.size // n):
         part = [None if each is None else _row(each, row, n) for each in (keys, values, sorted_keys, sorted_values)]
@@ -151,16 +156,19 @@ def _sort_large(work: Work, how: Sorted, index: Type, part: list[Any], n: int) -
     keys, values, sorted_keys, sorted_values = part
     size = radix.tile_of(how, _shared_bytes(work))
     blocks = tiles(n, size.keys)
-    begins = work.scratch(how.digits * DIGITS, u64)
-    begins.fill(0)
+    # Where digits begin, and what the blocks of each pass publish: zeroed at once, where that takes little memory.
+    word = radix.word_type(n)
+    length, first = radix.published_words(blocks), how.digits * DIGITS
+    together = blocks <= radix.MOST_AT_ONCE
+    words = work.scratch(first + length * (how.digits if together else 1), word)
+    words.fill(0)
     counting = min(tiles(n, radix.COUNT_THREADS * radix.COUNT_ITEMS), radix.MOST_COUNT_BLOCKS)
-    work.launch(radix.histogram(how.keys, index), keys, begins, n, blocks=counting)
-    work.launch(radix.starts(), begins, blocks=how.digits)
+    begins = words._flat(0, first)
+    work.launch(radix.histogram(how.keys, index, word), keys, begins, n, blocks=counting)
+    work.launch(radix.starts(word), begins, blocks=how.digits)
     spare = [work.scratch(n, how.keys) for _ in range(min(how.digits - 1, 2))]
     moved = how.moved
     spare_values = [] if moved is None else [work.scratch(n, moved) for _ in spare]
-    word = radix.word_type(n)
-    words = work.scratch(radix.published_words(blocks), word)
     for digit in range(how.digits):
         is_last = digit + 1 == how.digits
         target = sorted_keys if is_last else spare[digit % 2]
@@ -170,8 +178,11 @@ def _sort_large(work: Work, how: Sorted, index: Type, part: list[Any], n: int) -
         given.append(target)
         if moved is not None:
             given.append(sorted_values if is_last else spare_values[digit % 2])
-        words.fill(0)
+        at = first + (digit * length if together else 0)
+        published = words._flat(at, at + length)
+        if digit and not together:
+            published.fill(0)
         program = radix.one_pass(how, size, index, word, implicit=moved is not None and values is None, final=is_last)
-        own = begins._flat(digit * DIGITS, (digit + 1) * DIGITS)
-        work.launch(program, *given, own, words, n, 8 * digit, blocks=blocks)
+        own = words._flat(digit * DIGITS, (digit + 1) * DIGITS)
+        work.launch(program, *given, own, published, n, 8 * digit, blocks=blocks)
         keys, values = target, given[-1] if moved is not None else None

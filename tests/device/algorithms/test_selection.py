@@ -190,3 +190,13 @@ def test_matmul(device: vc.Device, type_: vc.Type) -> None:
         algorithms.matmul(device.array(x), device.array(x[:2]))
     with pytest.raises(TypeError, match="f32 or of f64"):
         algorithms.matmul(device.zeros((2, 2), vc.i32), device.zeros((2, 2), vc.i32))
+
+
+@pytest.mark.parametrize("turns", [2, 3, 40])
+def test_several_turns_of_a_block(device: vc.Device, monkeypatch: pytest.MonkeyPatch, turns: int) -> None:
+    """As with many tiles: also where the last block has turns without a tile."""
+    monkeypatch.setattr("vyre_cuda.algorithms.programs.lookback.turns_of", lambda tiles: turns)
+    x = drawn(vc.i32, 150_000)
+    condition = np.random.default_rng(2).integers(0, 2, x.size, np.uint8)
+    assert_same(x[condition != 0], algorithms.compress(device.array(condition), device.array(x)).numpy())
+    assert_same(np.nonzero(condition)[0], algorithms.nonzero(device.array(condition))[0].numpy())

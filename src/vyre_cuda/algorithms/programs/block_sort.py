@@ -1,41 +1,30 @@
-"""The program that sorts rows of few keys, each by a block of its own, which merges runs in shared memory.
-
-A run of one key is sorted. In each step two neighboring runs become one: a key's place in it is its place in its own
-run and the number of keys of the other run that come before it, which is found by bisection. Equal keys of the first
-run come first, so the order is stable.
-"""
+"""The program that sorts rows of few keys, each by a block of its own, digit by digit in shared memory."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Any
 
-from vyre_cuda.algorithms.programs.keys import key_of, key_type
 from vyre_cuda.algorithms.programs.move import output
-from vyre_cuda.algorithms.programs.ranking import Sorted
+from vyre_cuda.algorithms.programs.ranking import DIGITS, Ranked, Sorted, exclusive_of_block
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import block_id, minimum, thread_id, where
-from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.functions import block_id, lane_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, u32
 
-_MOST = 4096
-_MOST_THREADS = 1024
+# Threads of a block and the keys of each, for rows of up to their product.
+SHAPES = ((256, 1), (256, 4), (512, 4), (512, 8))
 
 
-def most(how: Sorted, shared_bytes: int) -> int:
-    """The most keys that a block sorts on a device that has so much shared memory for it."""
-    found = _MOST
-    while 2 * found * (key_type(how.keys).itemsize + u32.itemsize) > shared_bytes:
-        found //= 2
-    return found
-
-
-def threads_of(n: int) -> tuple[int, int]:
-    """The threads of a block for rows of `n` keys, and the keys of each."""
-    threads = min(max(32, 1 << (n - 1).bit_length()), _MOST_THREADS)
-    return threads, max(1, (1 << (n - 1).bit_length()) // _MOST_THREADS)
+def shape_of(how: Sorted, n: int, shared_bytes: int) -> tuple[int, int] | None:
+    """The threads of a block for rows of `n` keys, and the keys of each; None where a block does not sort so many."""
+    for threads, items in SHAPES:
+        moved = 0 if how.moved is None else how.moved.itemsize
+        taken = threads * items * (how.keys.itemsize + moved) + 4 * DIGITS * (threads // 32) + 256
+        if n <= threads * items and taken <= shared_bytes:
+            return threads, items
+    return None
 
 
 @lru_cache(maxsize=128)
@@ -45,58 +34,49 @@ def program(how: Sorted, threads: int, items: int, index: Type) -> Program:
     Parameters of the program: keys, values (but where they are the keys' places), the same sorted, the keys of a row.
     """
     b = Builder(f"sort_block_{how.keys.name}", block=threads, index=index)
+    moved = how.moved
     x = b.input("x", how.keys)
-    values = b.input("values", how.source) if how.source is not None else None
+    values = b.input("values", moved) if how.source is not None and moved is not None else None
     out = output(b, "keys_out", how.keys)
     values_out = output(b, "values_out", how.result) if how.result is not None else None
     n = b.scalar("n", index)
-    count = b.let("count", u32(n))
     base = b.let("base", block_id.x * n)
-    # What a step reads, and what it writes.
-    keys = b.shared("keys", key_type(how.keys), (2, threads * items))
-    places = b.shared("places", u32, (2, threads * items))
-    own = [b.let("own", u32(thread_id.x) + k * threads) for k in range(items)]
-    for place in own:
-        with b.if_(place < count):
-            keys[0, place] = key_of(x[base + index(place)])
-            places[0, place] = place
-    b.barrier()
-    now, run = b.var("now", u32(0)), b.var("run", u32(1))
-    with b.while_(lambda: run < count):
-        for place in own:
-            with b.if_(place < count):
-                _merge(b, keys, places, now.read(), run.read(), place, count)
+    ranked = Ranked(b, how, threads, items)
+    first = b.let("first", thread_id.x // 32 * (32 * items) + lane_id)
+    places = [first + 32 * k for k in range(items)]
+    ranked.load(lambda k: x[base + places[k]], lambda k: places[k] < n, n == threads * items)
+    sorted_keys = b.shared("sorted_keys", how.keys, threads * items)
+    carried: list[Any] = []
+    if moved is not None:
+        sorted_values = b.shared("sorted_values", moved, threads * items)
+        for k, place in enumerate(places):
+            if values is None:
+                carried.append(b.var("value", u32(place)))
+            else:
+                carried.append(b.var("value", moved(0)))
+                with b.if_(places[k] < n):
+                    carried[k].set(values[base + place])
+
+    def put(k: int, place: Value) -> None:
+        sorted_keys[place] = ranked.keys[k]
+        if moved is not None:
+            sorted_values[place] = carried[k]
+
+    with b.for_(u32(0), u32(8 * how.digits), step=u32(8)) as shift:
+        with b.if_(shift != 0):
+            ranked.clear()
+        ranked.begin(exclusive_of_block(b, ranked.count(shift), u32, DIGITS // 32))
+        ranked.places(shift, put)
         b.barrier()
-        now.set(1 - now)
-        run.set(run * 2)
-    for place in own:
-        with b.if_(place < count):
-            source = b.let("source", places[now.read(), place])
-            out[base + index(place)] = x[base + index(source)]
+        for k, place in enumerate(places):
+            ranked.keys[k].set(sorted_keys[place])
+            if moved is not None:
+                carried[k].set(sorted_values[place])
+    for k, place in enumerate(places):
+        with b.if_(places[k] < n):
+            out[base + place] = ranked.keys[k]
             if values_out is not None:
-                value: Any = source if values is None else values[base + index(source)]
-                values_out[base + index(place)] = value if value.type is values_out.type else values_out.type(value)
+                value = carried[k].read()
+                values_out[base + place] = value if value.type is values_out.type else values_out.type(value)
     b.work(n)
     return b.build()
-
-
-def _merge(b: Builder, keys: Buffer, places: Buffer, now: Value, run: Value, place: Value, count: Value) -> None:
-    """Bring one key to where it belongs in its run and the neighboring one."""
-    now, run = b.let("now", now), b.let("run", run)
-    key = b.let("key", keys[now, place])
-    is_second = b.let("is_second", place & run != 0)
-    within = b.let("within", place & (run - 1))
-    first = b.let("first", (place - within) & ~run)
-    other = b.let("other", where(is_second, first, first + run))
-    most = b.let("most", where(other < count, minimum(count - other, run), u32(0)))
-    before, step = b.var("before", u32(0)), b.var("step", run)
-    with b.while_(lambda: step != 0):
-        tried = b.let("tried", before + step)
-        with b.if_(tried <= most):
-            found = b.let("found", keys[now, other + tried - 1])
-            with b.if_((found < key) | (is_second & (found == key))):
-                before.set(tried)
-        step.set(step >> 1)
-    target = b.let("target", first + within + before)
-    keys[1 - now, target] = key
-    places[1 - now, target] = places[now, place]

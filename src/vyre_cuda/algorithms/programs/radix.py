@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from vyre_cuda.algorithms.programs.keys import key_of, key_type
+from vyre_cuda.algorithms.programs.lookback import ticket_of
 from vyre_cuda.algorithms.programs.move import output
 from vyre_cuda.algorithms.programs.ranking import DIGITS, Ranked, Sorted, digit_of, exclusive_of_block
-from vyre_cuda.algorithms.programs.scan import ticket_of
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.functions import block_id, grid_dim, lane_id, thread_id, where
 from vyre_cuda.ir.builder.handles import Buffer
@@ -29,6 +29,8 @@ LOOK = 8
 COUNT_THREADS = 512
 COUNT_ITEMS = 8
 MOST_COUNT_BLOCKS = 264
+# With so many tiles at most, what all passes publish is zeroed at once.
+MOST_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Tile:
 def tile_of(how: Sorted, shared_bytes: int) -> Tile:
     """The tile of a pass on a device that has so much shared memory for a block: what took the least time."""
     wide = how.keys.itemsize == 8
-    tile = Tile(384, 16, 2) if wide else Tile(384, 20, 2) if how.moved is not None else Tile(256, 24, 3)
+    tile = Tile(384, 16, 2) if wide else Tile(384, 22, 2) if how.moved is not None else Tile(256, 24, 3)
     moved = 0 if how.moved is None else how.moved.itemsize
     for items in range(tile.items, 0, -4):
         tile = Tile(tile.threads, items, tile.blocks)
@@ -59,11 +61,11 @@ def tile_of(how: Sorted, shared_bytes: int) -> Tile:
 
 
 @lru_cache(maxsize=64)
-def histogram(keys: Type, index: Type) -> Program:
+def histogram(keys: Type, index: Type, word: Type) -> Program:
     """How many keys have each value of each digit, added to `counts`, which has 256 for each digit."""
     digits = key_type(keys).itemsize
     b = Builder(f"digits_{keys.name}", block=COUNT_THREADS, index=index)
-    x, counts = b.input("x", keys), b.inout("counts", u64)
+    x, counts = b.input("x", keys), b.inout("counts", word)
     n = b.scalar("n", index)
     bins = b.shared("bins", u32, DIGITS * digits)
     most = COUNT_THREADS * COUNT_ITEMS
@@ -84,18 +86,18 @@ def histogram(keys: Type, index: Type) -> Program:
     with b.for_(thread_id.x, DIGITS * digits, COUNT_THREADS) as place:
         total = b.let("total", bins[place])
         with b.if_(total != 0):
-            b.atomic_add(counts, place, u64(total))
+            b.atomic_add(counts, place, word(total))
     b.work(n)
     return b.build()
 
 
 @lru_cache(maxsize=4)
-def starts() -> Program:
+def starts(word: Type) -> Program:
     """Where the keys of each digit begin: one block for each digit."""
     b = Builder("digit_starts", block=DIGITS)
-    counts = b.inout("counts", u64)
+    counts = b.inout("counts", word)
     place = b.let("place", block_id.x * DIGITS + thread_id.x)
-    counts[place] = exclusive_of_block(b, counts[place], u64, DIGITS // 32)
+    counts[place] = exclusive_of_block(b, counts[place], word, DIGITS // 32)
     return b.build()
 
 
@@ -116,7 +118,7 @@ def one_pass(how: Sorted, size: Tile, index: Type, word: Type, *, implicit: bool
     values_out = None
     if moved is not None:
         values_out = output(b, "values_out", (how.result or moved) if final else moved)
-    begins, words = b.input("begins", u64), b.inout("words", word)
+    begins, words = b.input("begins", word), b.inout("words", word)
     n, shift = b.scalar("n", index), b.scalar("shift", u32)
     tile = ticket_of(b, words, index)
     base = b.let("base", tile * size.keys)

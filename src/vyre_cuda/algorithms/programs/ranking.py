@@ -67,6 +67,12 @@ class Ranked:
                 with b.if_(valid(k)):
                     self.keys[k].set(key(k))
 
+    def clear(self) -> None:
+        """Set the counts to zero for another digit; all threads are behind their last use."""
+        with self.b.for_(thread_id.x, self.threads // 32 * DIGITS, self.threads) as place:
+            self.counts[place] = 0
+        self.b.barrier()
+
     def count(self, shift: Any) -> Value:
         """How many keys of the block have the digit of the thread's number."""
         b = self.b

@@ -6,11 +6,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from vyre_cuda.algorithms.combining import Combining
 from vyre_cuda.algorithms.programs.keys import key_of
+from vyre_cuda.algorithms.programs.lookback import Counted, next_ticket
 from vyre_cuda.algorithms.programs.move import output
 from vyre_cuda.algorithms.programs.reduce import neighbors
-from vyre_cuda.algorithms.programs.scan import Earlier, ticket_of
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.functions import block_id, lane_id, thread_id, where
 from vyre_cuda.ir.builder.handles import Buffer, Variable
@@ -27,7 +26,7 @@ ROWS = 32 // WARPS
 ROW = THREADS * WIDTH
 TILE = ROWS * ROW
 # Tiles that a multiprocessor has at once.
-BLOCKS = 6
+BLOCKS = 4
 # The count of a segment takes so many bits: up to 32 * WIDTH.
 _BITS = 8
 
@@ -48,77 +47,117 @@ class Selection:
         return i64 if self.elements is None else self.elements
 
 
-def counting(index: Type) -> Combining:
-    """How the numbers of kept elements are added up."""
-    kind = u64 if index is u64 else u32
-    return Combining("sum", kind, (kind,), kind)
-
-
 @lru_cache(maxsize=256)
 def program(how: Selection, index: Type, *, levels: int) -> Program:
     """Kept elements, or their places.
 
     Parameters of the program: the condition and the elements, where there are these; the result, the number of kept
-    elements; with levels, the published words, all zero; the number of elements and, with levels, of tiles, and the
-    number of tiles before each level.
+    elements, the number of elements; with levels, then the published words, all zero, the number of tiles, the tiles
+    that a block takes, and the number of tiles before each level.
     """
     b = Builder("select", THREADS, index, min_blocks=BLOCKS)
-    condition = None if how.condition is None else b.input("condition", how.condition)
-    x = None if how.elements is None else b.input("x", how.elements)
-    out, count = output(b, "out", how.result), b.output("count", u64, zeroed=False)
-    words = b.inout("words", u64) if levels else None
-    n = b.scalar("n", index)
-    tiles = b.scalar("tiles", index) if levels else None
+    block = _Block(b, how, index)
+    if not levels:
+        block.take(block_id.x, block.n)
+        block.stage()
+        b.barrier()
+        block.write(block_id.x, block.total, index(0))
+        block.finish(block_id.x == 0, block.total)
+        b.work(block.n)
+        return b.build()
+    words = b.inout("words", u64)
+    tiles, turns = b.scalar("tiles", index), b.scalar("turns", index)
     starts = [b.scalar(f"level{k}", u64) for k in range(levels)]
-    tile = block_id.x if words is None else ticket_of(b, words, index)
-    start = b.let("start", tile * TILE)
-    first = b.let("first", thread_id.x * WIDTH)
-    flags, elements = _loaded(b, condition, x, start, first, n)
-    segments = b.shared("segments", u32, ROWS * WARPS)
-    warp = b.let("warp", thread_id.x // 32)
-    packed = [u32(flag.read()) << (_BITS * k) for k, row in enumerate(flags) for flag in row]
-    counts = b.let("counts", sum(packed, u32(0)))
-    inclusive = b.warp_scan(counts, "add")
-    with b.if_(lane_id == 31):
-        for k in range(ROWS):
-            segments[k * WARPS + warp] = _count(inclusive, k)
-    b.barrier()
-    own = b.let("own", segments[lane_id])
-    ends = b.warp_scan(own, "add")
-    total = b.let("total", b.broadcast(ends, 31))
-    kind = counting(index).kind
-    earlier = None
-    if words is not None and tiles is not None:
-        earlier = Earlier(b, counting(index), words, starts, index(0), tile, tiles)
-        with b.if_(warp == 0):
-            earlier.publish(kind(total))
-            earlier.ask()
-    staged = b.shared("staged", how.elements or u32, TILE)
-    for k, row in enumerate(flags):
-        begin = b.shuffle(ends - own, k * WARPS + warp)
-        place = b.let("place", begin + _count(inclusive - counts, k))
-        for j, flag in enumerate(row):
-            with b.if_(flag.read()):
-                staged[place] = elements[k][j].read() if elements else u32(first + (k * ROW + j))
-            if j + 1 < WIDTH:
-                place = b.let("place", place + u32(flag.read()))
-    before = b.shared("before", kind, 1)
-    if earlier is not None:
-        with b.if_(warp == 0):
-            prefix = earlier.combined(kind(total))
-            with b.if_(lane_id == 0):
-                before[0] = prefix
-    b.barrier()
-    prefix = kind(0) if earlier is None else b.let("prefix", before[0])
-    with b.if_((thread_id.x == 0) & (start + TILE >= n)):
-        count[0] = u64(prefix + kind(total))
-    for k in range(ROWS * WIDTH):
-        place = b.let("place", thread_id.x + k * THREADS)
-        with b.if_(place < total):
-            kept = staged[place]
-            out[prefix + kind(place)] = kept if elements else i64(start + index(kept))
-    b.work(n)
+    before = b.shared("before", index, 1)
+    # The tile that was published last.
+    published, total = b.var("published", tiles), b.var("total", u32(0))
+    with b.for_(index(0), turns + 1) as turn:
+        ticket = next_ticket(b, words, index, turn < turns, tiles)
+        block.take(ticket, b.let("n", where(ticket < tiles, block.n, index(0))))
+        last = b.let("last", published.read())
+        kept = b.let("kept", total.read())
+        with b.if_(block.warp == 0):
+            with b.if_(ticket < tiles):
+                Counted(b, words, starts, ticket).publish(block.total)
+            with b.if_(last < tiles):
+                prefix = Counted(b, words, starts, last).combined()
+                with b.if_(lane_id == 0):
+                    before[0] = index(prefix)
+        b.barrier()
+        begin = b.let("begin", before[0])
+        block.write(last, kept, begin)
+        block.finish(last + 1 == tiles, begin + index(kept))
+        # What is staged next was read by all threads before.
+        b.barrier()
+        block.stage()
+        published.set(ticket)
+        total.set(block.total)
+    b.work(block.n)
     return b.build()
+
+
+class _Block:
+    """A block at work on one tile after the other."""
+
+    def __init__(self, b: Builder, how: Selection, index: Type) -> None:
+        self.b = b
+        self.index = index
+        self.condition = None if how.condition is None else b.input("condition", how.condition)
+        self.x = None if how.elements is None else b.input("x", how.elements)
+        self.out, self.count = output(b, "out", how.result), b.output("count", u64, zeroed=False)
+        self.n = b.scalar("n", index)
+        self.segments = b.shared("segments", u32, ROWS * WARPS)
+        self.staged = b.shared("staged", how.elements or u32, TILE)
+        self.warp = b.let("warp", thread_id.x // 32)
+        self.first = b.let("first", thread_id.x * WIDTH)
+
+    def take(self, tile: Value, n: Value) -> None:
+        """Read a tile, and find out where its kept elements go within it."""
+        b = self.b
+        start = b.let("start", tile * TILE)
+        self.flags, self.elements = _loaded(b, self.condition, self.x, start, self.first, n)
+        packed = [u32(flag.read()) << (_BITS * k) for k, row in enumerate(self.flags) for flag in row]
+        counts = b.let("counts", sum(packed, u32(0)))
+        inclusive = b.warp_scan(counts, "add")
+        with b.if_(lane_id == 31):
+            for k in range(ROWS):
+                self.segments[k * WARPS + self.warp] = _count(inclusive, k)
+        b.barrier()
+        own = b.let("own", self.segments[lane_id])
+        ends = b.warp_scan(own, "add")
+        self.total = b.let("total", b.broadcast(ends, 31))
+        self.places = []
+        for k in range(ROWS):
+            begin = b.shuffle(ends - own, k * WARPS + self.warp)
+            self.places.append(b.let("place", begin + _count(inclusive - counts, k)))
+
+    def stage(self) -> None:
+        """Bring the kept elements together in shared memory."""
+        b = self.b
+        for k, (row, place) in enumerate(zip(self.flags, self.places, strict=True)):
+            for j, flag in enumerate(row):
+                with b.if_(flag.read()):
+                    element = self.elements[k][j].read() if self.elements else u32(self.first + (k * ROW + j))
+                    self.staged[place] = element
+                if j + 1 < WIDTH:
+                    place = b.let("place", place + u32(flag.read()))
+
+    def write(self, tile: Value, total: Value, begin: Value) -> None:
+        """Write what is staged of a tile, from the element `begin` on."""
+        b = self.b
+        # In 64 bits an address is that of the first element and a number that the instruction has.
+        first = b.let("first", u64(begin) + u64(thread_id.x))
+        for k in range(ROWS * WIDTH):
+            place = b.let("place", thread_id.x + k * THREADS)
+            with b.if_(place < total):
+                kept = self.staged[place]
+                element = kept if self.elements else i64(tile * TILE + self.index(kept))
+                self.out[first + k * THREADS] = element
+
+    def finish(self, is_last: Value, total: Value) -> None:
+        """Write the number of kept elements, where the tile is the last."""
+        with self.b.if_((thread_id.x == 0) & is_last):
+            self.count[0] = u64(total)
 
 
 def _count(packed: Value, row: int) -> Value:
