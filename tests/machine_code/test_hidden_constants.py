@@ -16,7 +16,7 @@ from hidden_constants import hidden_one_by_one, hidden_together
 from machine import NotExecuted
 
 import vyre_cuda as vc
-from vyre_cuda.codegen.terms import constants
+from vyre_cuda.codegen.terms import terms
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.passes.pipeline import prepared
 from vyre_cuda.testing import regression
@@ -81,7 +81,7 @@ def test_literals_hidden_in_expressions_change_nothing(path: Path, request: pyte
 
 def test_a_rule_that_does_not_see_the_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without constant folding, 0 <= |NaN| is true in the machine code."""
-    monkeypatch.setattr(constants, "folded", lambda *_: None)
+    monkeypatch.setattr(terms.constants, "folded", lambda *_: None)
     path = next(path for path in FILES if path.stem == "order_of_an_absolute_value_and_nan")
     head, body, threads = read(path) or pytest.fail("no such program")
 
