@@ -26,7 +26,7 @@ def elements(words: np.ndarray, type_: vc.Type) -> np.ndarray:
     if type_ in (vc.f32, vc.f64):
         return ((words >> 8).astype(type_.dtype) - 8e6) / type_.dtype.type(3)
     if type_.bits == 16 and type_.is_float:
-        return (words & 0x3BFF).astype(np.uint16).view(type_.dtype)
+        return (words & 0xBBFF).astype(np.uint16).view(type_.dtype)  # of both signs: a sum of them is finite
     if type_.itemsize == 8:
         return words.astype(type_.dtype) * type_.dtype.type(0x9E3779B1)
     return (words & 1).astype(np.bool_) if type_ is vc.bool_ else words.astype(type_.dtype)
