@@ -241,5 +241,6 @@ def test_the_offline_figures_are_positive_and_named(tmp_path: Path) -> None:
     assert {"f16", "u8 with xor", "i64", "mixed"} < set(by_type)
     assert all(value > 0 for value in by_type.values())
     assert figures["import_ms_beyond_numpy"] > 0
-    assert figures["first_function_ms"].keys() == {"decorated", "built", "lowered"}
+    steps = ("decorated", "built", "lowered")
+    assert figures["first_function_ms"].keys() == {*steps, *(f"next_{step}" for step in steps)}
     assert min(figures["first_function_ms"].values()) > 0

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.device.support import Support
     from vyre_cuda.runtime.graph import graph as graphs
     from vyre_cuda.runtime.graph.graph import Graph
-    from vyre_cuda.runtime.kernel import blocks, loaded_kernel, warmup
+    from vyre_cuda.runtime.kernel import blocks, loaded_kernel, preloading, warmup
     from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
     from vyre_cuda.runtime.memory import interop, shapes
     from vyre_cuda.runtime.worker import worker as workers
@@ -60,6 +60,7 @@ else:
     known = later("vyre_cuda.ir.call.known")
     interop = later("vyre_cuda.runtime.memory.interop")
     shapes = later("vyre_cuda.runtime.memory.shapes")
+    preloading = later("vyre_cuda.runtime.kernel.preloading")
     support = later("vyre_cuda.runtime.device.support")
     workers = later("vyre_cuda.runtime.worker.worker")
     targets = later("vyre_cuda.codegen.core.target")
@@ -95,6 +96,8 @@ class Device(memory.Allocator, Telemetry):
         if check is None:  # else nothing is kept on disk
             compiler_fingerprint.begin()
         driver, ordinal, checks = open_driver(which, check)
+        if not driver.info()[2]:
+            preloading.begin()
         super().__init__(Context(driver, ordinal), DeviceArray, _rows())
         self.properties = DeviceProperties.of(self.context.caps())
         self._kernels = Kernels(self.context, checks=checks)
