@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from vyre_cuda.algorithms import scans
+from vyre_cuda.algorithms.combining import scanning
 from vyre_cuda.algorithms.indexing import taken
-from vyre_cuda.algorithms.programs import lookback, select
+from vyre_cuda.algorithms.programs import select
 from vyre_cuda.algorithms.programs.keys import keys_of
 from vyre_cuda.algorithms.reductions import Array, delivered
 from vyre_cuda.algorithms.sorting import sorted_arrays
 from vyre_cuda.algorithms.work import Work, index_type, normal_axis, refuse_shared, require_device_array, tiles, type_of
-from vyre_cuda.ir.core.types import i64, u64
+from vyre_cuda.ir.core.types import i64, u32, u64
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 _REMEDY = "give out=, which is large enough for the largest result, and count=, an array of one u64"
@@ -64,7 +66,7 @@ def nonzeros(x: Any, out: Any, count: Any) -> Any:
     for axis, extent in enumerate(x.shape):
         made = work.empty((places.size,), i64)
         stride = math.prod(x.shape[axis + 1 :])
-        blocks = tiles(places.size, select.THREADS)
+        blocks = tiles(places.size, select.OTHER_THREADS)
         work.launch(select.coordinate(index), places, made, places.size, stride, extent, blocks=blocks)
         coordinates.append(made)
     return tuple(coordinates)
@@ -137,15 +139,13 @@ def _launch(
     if not n:
         count.fill(0)
         return
-    m = tiles(n, select.TILE)
-    levels = lookback.levels_of(m)
-    index = index_type(n)
-    program = select.program(how, index, levels=levels)
-    if not levels:
-        work.launch(program, *sources, out, count, n, blocks=1)
+    m, index = tiles(n, select.TILE), index_type(n)
+    if m == 1:
+        work.launch(select.one_tile(how, index), *sources, out, count, n, blocks=1)
         return
-    words = work.scratch(lookback.published_words(1, 1, m), u64)
-    words.fill(0)
-    turns = lookback.turns_of(m)
-    starts = lookback.level_starts(m, 1, levels)
-    work.launch(program, *sources, out, count, n, words, m, turns, *starts, blocks=tiles(m, turns))
+    marks, begins = work.scratch(m * select.WORDS, u32), work.scratch(m * select.ROWS, u32)
+    counts, starts = work.scratch(m, u32), work.scratch(m, index)
+    elements = () if how.elements is None else sources[-1:]
+    work.launch(select.mark(how, index), sources[0], marks, begins, counts, n, blocks=m)
+    scans.launches(work, scanning("sum", u32, index), counts, starts, m, exclusive=True)
+    work.launch(select.keep(how, index), *elements, marks, begins, counts, starts, out, count, n, blocks=m)

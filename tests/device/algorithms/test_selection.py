@@ -13,7 +13,7 @@ from vyre_cuda.testing.compare import assert_same
 
 from .data import drawn, special
 
-# One block selects from up to 4,096 elements; a group is 32 tiles.
+# One block selects from up to 4,096 elements, with others from a tile of so many.
 SIZES = [1, 300, 4097, pytest.param(140_001, marks=pytest.mark.thin)]
 
 
@@ -192,11 +192,26 @@ def test_matmul(device: vc.Device, type_: vc.Type) -> None:
         algorithms.matmul(device.zeros((2, 2), vc.i32), device.zeros((2, 2), vc.i32))
 
 
-@pytest.mark.parametrize("turns", [2, 3, 40])
-def test_several_turns_of_a_block(device: vc.Device, monkeypatch: pytest.MonkeyPatch, turns: int) -> None:
-    """As with many tiles: also where the last block has turns without a tile."""
-    monkeypatch.setattr("vyre_cuda.algorithms.programs.lookback.turns_of", lambda tiles: turns)
-    x = drawn(vc.i32, 150_000)
-    condition = np.random.default_rng(2).integers(0, 2, x.size, np.uint8)
-    assert_same(x[condition != 0], algorithms.compress(device.array(condition), device.array(x)).numpy())
-    assert_same(np.nonzero(condition)[0], algorithms.nonzero(device.array(condition))[0].numpy())
+@pytest.mark.parametrize("n", [1, 127, 128, 1023, 1025, 4095, 4096, 4097, 8191, 8192, 12_289])
+def test_selections_around_tiles_and_rows(device: vc.Device, n: int) -> None:
+    """Also where a tile keeps nothing, or all."""
+    x, rng = drawn(vc.i32, n), np.random.default_rng(n)
+    some = rng.integers(0, 2, n, np.uint8)
+    some[4096:8192] = n % 2
+    for condition in (some, np.zeros(n, np.uint8), np.full(n, 2, np.uint8)):
+        there = device.array(condition)
+        assert_same(x[condition != 0], algorithms.compress(there, device.array(x)).numpy())
+        assert_same(np.nonzero(condition)[0], algorithms.nonzero(there)[0].numpy())
+    repeated = np.sort(x % 50)
+    assert_same(np.unique(repeated), algorithms.unique(device.array(repeated)).numpy())
+
+
+def test_selections_with_places_of_64_bits(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with more than 2^31 elements."""
+    monkeypatch.setattr("vyre_cuda.algorithms.work._MOST_OF_U32", 0)
+    for n in (3000, 10_001):
+        x = drawn(vc.f32, n)
+        there, chosen = device.array(x), device.array(x > 1)
+        assert_same(x[x > 1], algorithms.compress(chosen, there).numpy())
+        assert_same(np.nonzero(x)[0], algorithms.nonzero(there)[0].numpy())
+        assert_same(algorithms.unique(x), algorithms.unique(there).numpy())

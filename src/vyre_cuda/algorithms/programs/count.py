@@ -34,7 +34,7 @@ class _Bins:
             copies = WARPS if bins <= MOST_OF_WARP else 1
             self.copies = copies
             self.own = b.shared("own", u32, copies * bins)
-            self.first = thread_id.x // 32 * bins if copies > 1 else u32(0)
+            self.first = u32(thread_id.x // 32 * bins) if copies > 1 else u32(0)
 
     def add(self, place: Value) -> None:
         if self.bins is None:

@@ -4,9 +4,7 @@ Tiles form aligned groups of 32, these groups of 32 groups, and so on. A block t
 what the tile gives, and waits for what earlier tiles of its group gave, earlier groups of its group of groups and so
 on. So every wait is for lower tickets, and no tile waits for a chain of others.
 
-Where the order of combinations matters, the last tile of a group publishes what the group gives (`Earlier`). Counts are
-added to those of the tile's groups at once (`Counted`), so a block can take several tiles, one after the other, and
-look back for one when the next is published: by then most of what it waits for is there.
+The last tile of a group publishes what the group gives.
 """
 
 from __future__ import annotations
@@ -18,20 +16,10 @@ from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.functions import bitcast, lane_id, thread_id, where
 from vyre_cuda.ir.builder.handles import Buffer
 from vyre_cuda.ir.builder.values import Value
-from vyre_cuda.ir.core.types import Type, bool_, u32, u64
+from vyre_cuda.ir.core.types import Type, u32, u64
 
 # Tiles of a group, groups of a group of groups and so on: lanes of a warp, 2^5.
 FAN = 32
-# Bits of a count of elements; above them is that of tiles.
-_COUNTED = 40
-# Tiles of a block, and how many tiles there are at least before it takes more than one.
-MOST_TURNS = 16
-LEAST_TILES = 2048
-
-
-def turns_of(tiles: int) -> int:
-    """How many tiles a block takes, one after the other."""
-    return min(max(tiles // LEAST_TILES, 1), MOST_TURNS)
 
 
 def levels_of(tiles: int) -> int:
@@ -64,17 +52,8 @@ def level_starts(tiles: int, rows: int, levels: int) -> list[int]:
 
 def ticket_of(b: Builder, words: Buffer, index: Type) -> Value:
     """The block's ticket: how many blocks came before it."""
-    return _ticket(b, words, index, thread_id.x == 0)
-
-
-def next_ticket(b: Builder, words: Buffer, index: Type, wanted: Value, otherwise: Value) -> Value:
-    """The block's next ticket, or another number where it takes none."""
-    return b.let("ticket", where(wanted, _ticket(b, words, index, (thread_id.x == 0) & wanted), otherwise))
-
-
-def _ticket(b: Builder, words: Buffer, index: Type, takes: Value) -> Value:
     shared = b.shared("ticket", index, 1)
-    with b.if_(takes):
+    with b.if_(thread_id.x == 0):
         shared[0] = index(b.atomic_add(words, 0, words.type(1)))
     b.barrier()
     return b.let("ticket", b.broadcast(shared[0], 0))
@@ -105,6 +84,7 @@ class Earlier:
         self.b = b
         self.how = how
         self.words = words
+        self.lane = b.let("lane", u32(lane_id))
         self.lanes: list[Value] = []
         self.firsts: list[Value] = []
         here, count = u64(tile), u64(tiles)
@@ -119,12 +99,12 @@ class Earlier:
     def _ask(self) -> None:
         """Read once what may be there already, all levels at the same time."""
         for level, asked in enumerate(self.asked):
-            with self.b.if_(lane_id < self.lanes[level]):
+            with self.b.if_(self.lane < self.lanes[level]):
                 asked.set(self._mark(level))
 
     def publish(self, total: Value) -> None:
         """Tell later tiles what this one gives."""
-        with self.b.if_(lane_id == 0):
+        with self.b.if_(self.lane == 0):
             _publish(self.b, self.how, self.words, self.firsts[0], total)
 
     def combined(self, total: Value) -> Value:
@@ -137,11 +117,11 @@ class Earlier:
         found = []
         for level, (first, lane) in enumerate(zip(self.firsts, self.lanes, strict=True)):
             if is_last is not None:
-                with b.if_(is_last & (lane_id == 0)):
+                with b.if_(is_last & (self.lane == 0)):
                     _publish(b, how, self.words, first, own)
             earlier = self._await(level)
-            at_own = lane_id == lane if is_last is None else (lane_id == lane) & is_last
-            value = where(lane_id < lane, earlier, where(at_own, own, neutral))
+            at_own = self.lane == lane if is_last is None else (self.lane == lane) & is_last
+            value = where(self.lane < lane, earlier, where(at_own, own, neutral))
             before, inclusive = warp_scan(b, how, value)
             found.append(b.shuffle(before, lane))
             own = b.shuffle(inclusive, FAN - 1)
@@ -153,7 +133,7 @@ class Earlier:
         return b.let("prefix", prefix)
 
     def _place(self, level: int) -> Value:
-        place: Value = self.firsts[level] - u64(self.lanes[level]) + u64(lane_id)
+        place: Value = self.firsts[level] - u64(self.lanes[level]) + u64(self.lane)
         return place
 
     def _mark(self, level: int) -> Value:
@@ -166,11 +146,11 @@ class Earlier:
     def _await(self, level: int) -> Value:
         """The values of earlier lanes, once they are there."""
         b, how, asked = self.b, self.how, self.asked[level]
-        wanted = lane_id < self.lanes[level]
+        wanted = self.lane < self.lanes[level]
         with b.while_(lambda: b.any(wanted & (asked == 0))):
             # What is read of higher levels meanwhile is not waited for afterwards.
             for above in range(level, len(self.asked)):
-                with b.if_(lane_id < self.lanes[above]):
+                with b.if_(self.lane < self.lanes[above]):
                     self.asked[above].set(self._mark(above))
         if how.kind.itemsize == 4:
             bits = u32(asked.read())
@@ -179,55 +159,6 @@ class Earlier:
         with b.if_(wanted):
             value.set(b.atomic_load(self.words, self._place(level) * 2 + 2))
         return value.read() if how.kind is u64 else bitcast(value.read(), how.kind)
-
-
-class Counted:
-    """How many elements earlier tiles keep, for the lanes of one warp.
-
-    Of each tile, group, group of groups and so on there is a word: what its tiles keep, and above that how many of them
-    have been added.
-    """
-
-    def __init__(self, b: Builder, words: Buffer, starts: list[Value], tile: Value) -> None:
-        self.b = b
-        self.words = words
-        self.starts = starts
-        self.tile = b.let("tile", u64(tile))
-
-    def publish(self, total: Value) -> None:
-        """Add a tile's number to those of all that it belongs to."""
-        b = self.b
-        word = b.let("word", u64(total) | u64(1 << _COUNTED))
-        with b.if_(lane_id == 0):
-            for level, start in enumerate(self.starts):
-                b.atomic_add(self.words, start + (self.tile >> (5 * level)) + 2, word)
-
-    def combined(self) -> Value:
-        """What all earlier tiles keep."""
-        b = self.b
-        # The lane's word of each level, whether the lane has one, and the word when it is complete.
-        lanes = []
-        for level, start in enumerate(self.starts):
-            here = b.let("here", self.tile >> (5 * level))
-            first = b.let("first", start + (here & ~u64(FAN - 1)) + u64(lane_id) + 2)
-            wanted = b.let("wanted", lane_id < (u32(here) & (FAN - 1)))
-            lanes.append((first, wanted, b.var("found", u64(0)), FAN**level))
-
-        def is_missing() -> Value:
-            missing: Any = bool_(False)
-            for _, wanted, found, full in lanes:
-                missing = missing | (wanted & (found >> _COUNTED != full))
-            found_any: Value = b.any(missing)
-            return found_any
-
-        with b.while_(is_missing):
-            for first, wanted, found, full in lanes:
-                with b.if_(wanted & (found >> _COUNTED != full)):
-                    found.set(b.atomic_load(self.words, first))
-        total: Any = u64(0)
-        for _, wanted, found, _ in lanes:
-            total = total + where(wanted, found & ((1 << _COUNTED) - 1), u64(0))
-        return b.warp_reduce(b.let("total", total), "add")
 
 
 def _publish(b: Builder, how: Combining, words: Buffer, place: Value, value: Value) -> None:

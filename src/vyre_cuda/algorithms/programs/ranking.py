@@ -51,8 +51,8 @@ class Ranked:
         self.items = items
         self.keys: list[Any] = [b.var("key", greatest(how.keys)) for _ in range(items)]
         self.counts = b.shared("counts", u32, threads // 32 * DIGITS)
-        self.warp = b.let("warp", thread_id.x // 32 * DIGITS)
-        self.below = b.let("below", (u32(1) << lane_id) - 1)
+        self.warp = b.let("warp", u32(thread_id.x // 32 * DIGITS))
+        self.below = b.let("below", (u32(1) << u32(lane_id)) - 1)
         self.above = b.let("above", ~self.below << 1)
         self.before: list[Any] = []
 
