@@ -45,6 +45,17 @@ def sums(x: vc.In[T], count: vc.InOut[vc.u32], n: vc.const = 3) -> None:
     assert total > 0, "nothing"
 
 
+@vc.kernel(block=(16, 16))
+def rows(x: vc.In2[vc.f32], counts: vc.InOut2[vc.u32]) -> None:
+    out = vc.output(vc.f32, x.shape)
+    y, k = vc.global_id.yx
+    first, second = x[y, :2]
+    out[y, :2] = second, first
+    counts[y, :2] = 1, 2
+    seen = vc.atomic_load(counts, (y, k))
+    vc.atomic_add(counts, (y, k), seen + vc.u32(first + x[y, k]))
+
+
 @vc.vectorize
 def mix(a: vc.f32, b: vc.f32) -> vc.f32:
     return a * 2 + b

@@ -4,7 +4,7 @@ At run time they are the rows of `ir.core.types` and the markers of `annotations
 """
 
 from abc import ABCMeta
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 from typing_extensions import Self
 
@@ -68,11 +68,14 @@ class _Read(Generic[E]):
 
     size: Any
     shape: tuple[Any, ...]
-    def __getitem__(self, index: Any, /) -> Value: ...
+    @overload
+    def __getitem__(self, index: Operand | tuple[Operand, ...], /) -> Value: ...  # type: ignore[overload-overlap]
+    @overload
+    def __getitem__(self, index: slice | tuple[Operand | slice, ...], /) -> tuple[Value, ...]: ...
     def vector(self, index: Any, count: int, /) -> Vector: ...
 
 class _Written(_Read[E]):
-    def __setitem__(self, index: Any, value: Operand, /) -> None: ...
+    def __setitem__(self, index: Any, value: Operand | tuple[Operand, ...], /) -> None: ...
 
 class In(_Read[E]): ...
 class In2(_Read[E]): ...

@@ -10,14 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from vyre_cuda.errors import Diagnostic, ProgramError
-from vyre_cuda.frontend.rewriting.syntax import located
-from vyre_cuda.frontend.source import text_between
+from vyre_cuda.frontend.source import located, text_between
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
-    import difflib
+    from vyre_cuda.frontend import wording
 else:
-    difflib = later("difflib")
+    wording = later("vyre_cuda.frontend.wording")
 
 # What a body may raise while it runs to build a program; other exceptions are the user's own.
 BUILD_ERRORS = (
@@ -36,40 +35,10 @@ _PACKAGE = sys.modules["vyre_cuda"].__path__[0]
 _BUILDING = ("__init__", "ir", "frontend", "functions", "records", "later", "errors")
 _NOT_THE_USERS = (*(os.path.join(_PACKAGE, name) for name in _BUILDING), "vyre_cuda/", "<")
 
-# What the Builder says in its own words, and what a kernel function writes instead.
-_IN_OTHER_WORDS = (
-    ("(declare it with b.inout)", "(annotate it as vc.InOut)"),
-    ("bind it with b.let first", "assign it to a name first"),
-    (
-        "(to use a value after its block, set a b.var that was made before the block)",
-        "(assign it before the block too)",
-    ),
-    ("the with-block", "the block"),
-    (
-        "an expression has no truth value in Python, only on the device: branch with b.if_(...), choose with "
-        "vc.where(...), combine with & and |, and write 0 <= i < n as (0 <= i) & (i < n)",
-        "a value of the device has no truth value in Python, which runs this function: decorate it with @vc.func",
-    ),
-    ("must be real number, not Value", "a value of the device in a function of Python: write vc.sqrt(x) and the like"),
-    (
-        "operand 'Value' does not support ufuncs (__array_ufunc__=None)",
-        "a value of the device in a function of NumPy: write vc.sqrt(x) and the like",
-    ),
-    ("b.for_", "range"),
-    ("a for_ needs integers", "range needs integers"),
-    ("for_ block", "`for` block"),
-    ("while_ test block", "condition of the `while`"),
-    ("while_ block", "`while` block"),
-    ("if_ block", "`if` block"),
-    ("else_ block", "`else` block"),
-    ("break_ outside", "`break` outside"),
-    ("continue_ outside", "`continue` outside"),
-)
-
 
 def relocated(error: Exception, tree: ast.FunctionDef, filename: str) -> ProgramError:
     """The same mistake at the innermost line that is not ours."""
-    message = _message(error)
+    message = wording.message_of(error)
     if isinstance(error, ProgramError) and error.diagnostics:
         if error.diagnostics[0].column is not None:
             return error
@@ -78,40 +47,13 @@ def relocated(error: Exception, tree: ast.FunctionDef, filename: str) -> Program
         message = error.diagnostics[0].message
     place = _innermost(error.__traceback__)
     if place is None:
-        return located(_reworded(message), filename, tree.lineno, tree.col_offset + 1, f"def {tree.name}(...)")
+        return located(wording.reworded(message), filename, tree.lineno, tree.col_offset + 1, f"def {tree.name}(...)")
     file, line, column, end_line, end_column = place
     if column is None or end_line is None or end_column is None:
-        return _at_statement(_reworded(message), file, line, tree, filename)
-    return located(_reworded(message), file, line, column + 1, text_between(file, line, column, end_line, end_column))
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, UnboundLocalError):
-        name = str(error).split("'")[1] if "'" in str(error) else "a name"
-        return f"{name} is used before it is assigned"
-    if isinstance(error, NameError):
-        return f"{error}: assign it before, in the kernel or above it"
-    if isinstance(error, AttributeError) and "module 'vyre_cuda'" in str(error):
-        return f"{error}{_similar(error)}"
-    if isinstance(error, RecursionError):
-        return "the functions call each other without end: write a loop"
-    if isinstance(error, (KeyError, IndexError, ZeroDivisionError, OverflowError)):
-        return f"{type(error).__name__} when the program was built: {error}"
-    return str(error)
-
-
-def _similar(error: AttributeError) -> str:
-    """Names of the package that are like the one that it does not have."""
-    names = difflib.get_close_matches(str(error).split("'")[-2], sys.modules["vyre_cuda"].__all__, cutoff=0.8)
-    return f": it has {' and '.join(names)}" if names else ": docs/functions.md lists its functions"
-
-
-def _reworded(message: str) -> str:
-    for ours, theirs in _IN_OTHER_WORDS:
-        message = message.replace(ours, theirs)
-    if "'Buffer'" in message:
-        message += ": read an element, as in x[i]"
-    return message
+        return _at_statement(wording.reworded(message), file, line, tree, filename)
+    return located(
+        wording.reworded(message), file, line, column + 1, text_between(file, line, column, end_line, end_column)
+    )
 
 
 def _innermost(trace: TracebackType | None) -> tuple[str, int, int | None, int | None, int | None] | None:
@@ -155,7 +97,7 @@ def _findings(diagnostics: Iterable[Diagnostic], tree: ast.FunctionDef, filename
     found = []
     for diagnostic in diagnostics:
         file, line = diagnostic.source or (filename, tree.lineno)
-        error = _at_statement(_reworded(diagnostic.message), file, line, tree, filename)
+        error = _at_statement(wording.reworded(diagnostic.message), file, line, tree, filename)
         at = error.diagnostics[0]
         row = Diagnostic(at.message, diagnostic.path, diagnostic.operand, at.source, at.column, at.expression)
         found.append((str(error), row))

@@ -10,13 +10,15 @@ from typing import Any, Literal, TypeVar
 
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.frontend.annotations import BufferAnnotation, BufferMarker, Constant
-from vyre_cuda.frontend.rewriting.syntax import located, refused
-from vyre_cuda.frontend.source import FunctionSource
+from vyre_cuda.frontend.rewriting.syntax import refused
+from vyre_cuda.frontend.source import FunctionSource, located
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass, replace
 
 Kind = Literal["in", "inout", "out", "scalar", "const"]
 NO_DEFAULT = inspect.Parameter.empty
+# What the parameters of a kernel may be annotated with.
+ANY_ANNOTATION = "vc.In[type], vc.InOut[type], vc.Out[type], a type such as vc.f32, or vc.const"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,16 +40,24 @@ class KernelParameter:
 
 
 def parameters_of(
-    function: FunctionType, source: FunctionSource, local_names: Mapping[str, Any], *, zeroed: bool = True
+    function: FunctionType,
+    source: FunctionSource,
+    local_names: Mapping[str, Any],
+    *,
+    zeroed: bool = True,
+    choice: str = ANY_ANNOTATION,
 ) -> tuple[KernelParameter, ...]:
-    """The parameters in declared order. ProgramError for one that a kernel cannot have. `zeroed`: of the outs."""
+    """The parameters in declared order. ProgramError for one that a kernel cannot have.
+
+    `zeroed` is about the outs; `choice` says what an annotation may be.
+    """
     rows = inspect.signature(function).parameters.values()
-    found = tuple(_parameter(row, function, source, local_names) for row in rows)
+    found = tuple(_parameter(row, function, source, local_names, choice) for row in rows)
     return found if zeroed else tuple(replace(p, zeroed=p.kind != "out") for p in found)
 
 
 def _parameter(
-    row: inspect.Parameter, function: FunctionType, source: FunctionSource, local_names: Mapping[str, Any]
+    row: inspect.Parameter, function: FunctionType, source: FunctionSource, local_names: Mapping[str, Any], choice: str
 ) -> KernelParameter:
     if row.kind in (row.VAR_POSITIONAL, row.VAR_KEYWORD):
         raise wrong(source, function, row.name, "a kernel has a fixed number of parameters: name each")
@@ -63,12 +73,7 @@ def _parameter(
     if isinstance(given, (Type, TypeVar)):
         return KernelParameter(row.name, "scalar", given)
     found = "has no annotation" if given is NO_DEFAULT else f"is annotated with {_shown(given)}"
-    raise wrong(
-        source,
-        function,
-        row.name,
-        f"{row.name} {found}: write vc.In[type], vc.InOut[type], vc.Out[type], a type such as vc.f32, or vc.const",
-    )
+    raise wrong(source, function, row.name, f"{row.name} {found}: write {choice}")
 
 
 def _shown(given: Any) -> str:

@@ -10,6 +10,9 @@ from types import CodeType, FunctionType
 from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.records import dataclass
 
+# Of an expression that an error shows.
+MOST_TEXT = 120
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionSource:
@@ -45,15 +48,31 @@ def source_of(function: FunctionType, what: str) -> FunctionSource:
         raise TypeError(f"{what} takes a function, not a {type(function).__name__}")
     code = function.__code__
     if code.co_name == "<lambda>":
-        raise ProgramError(f"{what} takes a function with a name: write it with def, not as a lambda")
-    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        raise ProgramError(f"{what} {code.co_name}: neither a generator nor a coroutine can run on a device")
+        raise _at_first_line(code, f"{what} takes a function with a name: write it with def, not as a lambda")
+    if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise _at_first_line(code, f"{what} {code.co_name}: no coroutine can run on a device: write def, without async")
+    if code.co_flags & inspect.CO_GENERATOR:
+        message = f"{what} {code.co_name}: no generator can run on a device: write to an array, and no yield"
+        raise _at_first_line(code, message)
     try:
         lines, begin = inspect.findsource(function)
     except (OSError, TypeError):
         raise without_source(code.co_name, code.co_filename, code.co_firstlineno) from None
     rest = lines[begin:]
     return FunctionSource(code.co_filename, begin + 1, rest, _lines_of_definition(rest, code))
+
+
+def _at_first_line(code: CodeType, message: str) -> ProgramError:
+    """The error at the `def` of a function, or at the line of a lambda."""
+    line = first = code.co_firstlineno
+    text = linecache.getline(code.co_filename, line)
+    if code.co_name != "<lambda>":  # behind its decorators
+        while text and not text.lstrip().startswith(("def ", "async ")):
+            line += 1
+            text = linecache.getline(code.co_filename, line)
+    if not text:
+        return without_source(code.co_name, code.co_filename, first)
+    return located(message, code.co_filename, line, len(text) - len(text.lstrip()) + 1, text.strip())
 
 
 def _lines_of_definition(lines: list[str], code: CodeType) -> int:
@@ -103,3 +122,10 @@ def text_between(filename: str, line: int, column: int, end_line: int, end_colum
     rows[-1] = rows[-1][:end_column]
     rows[0] = rows[0][column:]
     return " ".join(row.decode(errors="replace").strip() for row in rows)
+
+
+def located(message: str, filename: str, line: int, column: int, expression: str) -> ProgramError:
+    """The error for one mistake, with its place and its text; columns are counted from 1."""
+    shown = expression if len(expression) <= MOST_TEXT else expression[: MOST_TEXT - 3] + "..."
+    diagnostic = Diagnostic(message, source=(filename, line), column=column, expression=shown)
+    return ProgramError(f"{message} ({filename}:{line}:{column}: {shown})", [diagnostic])

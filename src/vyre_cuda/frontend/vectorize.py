@@ -43,7 +43,7 @@ class Vectorized:
     def __init__(self, function: FunctionType, block: Block, local_names: Mapping[str, Any]) -> None:
         element = Function(function)
         self._name = function.__name__
-        self._parameters = parameters_of(function, element._source, local_names)
+        self._parameters = parameters_of(function, element._source, local_names, choice="a type such as vc.f32")
         types = []
         for row in self._parameters:
             if row.kind != "scalar" or not isinstance(row.type, Type):

@@ -9,6 +9,7 @@ from vyre_cuda.frontend.building.declarations import Declaration
 from vyre_cuda.frontend.current import running
 from vyre_cuda.ir.builder.effects import AtomicMethods, WarpMethods
 from vyre_cuda.ir.builder.functions import global_id
+from vyre_cuda.ir.builder.handles import Index
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.types import Type
@@ -166,64 +167,50 @@ def _like(method: Callable[..., Any]) -> Callable[[_Function], _Function]:
 
 
 @_like(AtomicMethods.atomic_add)
-def atomic_add(
-    buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
-) -> Value:
+def atomic_add(buffer: Any, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device") -> Value:
     result: Value = running("atomic_add").atomic_add(buffer, index, value, order=order, scope=scope)
     return result
 
 
 @_like(AtomicMethods.atomic_sub)
-def atomic_sub(
-    buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
-) -> Value:
+def atomic_sub(buffer: Any, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device") -> Value:
     result: Value = running("atomic_sub").atomic_sub(buffer, index, value, order=order, scope=scope)
     return result
 
 
 @_like(AtomicMethods.atomic_min)
-def atomic_min(
-    buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
-) -> Value:
+def atomic_min(buffer: Any, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device") -> Value:
     result: Value = running("atomic_min").atomic_min(buffer, index, value, order=order, scope=scope)
     return result
 
 
 @_like(AtomicMethods.atomic_max)
-def atomic_max(
-    buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
-) -> Value:
+def atomic_max(buffer: Any, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device") -> Value:
     result: Value = running("atomic_max").atomic_max(buffer, index, value, order=order, scope=scope)
     return result
 
 
 @_like(AtomicMethods.atomic_and)
-def atomic_and(
-    buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
-) -> Value:
+def atomic_and(buffer: Any, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device") -> Value:
     result: Value = running("atomic_and").atomic_and(buffer, index, value, order=order, scope=scope)
     return result
 
 
 @_like(AtomicMethods.atomic_or)
-def atomic_or(
-    buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
-) -> Value:
+def atomic_or(buffer: Any, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device") -> Value:
     result: Value = running("atomic_or").atomic_or(buffer, index, value, order=order, scope=scope)
     return result
 
 
 @_like(AtomicMethods.atomic_xor)
-def atomic_xor(
-    buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
-) -> Value:
+def atomic_xor(buffer: Any, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device") -> Value:
     result: Value = running("atomic_xor").atomic_xor(buffer, index, value, order=order, scope=scope)
     return result
 
 
 @_like(AtomicMethods.atomic_exchange)
 def atomic_exchange(
-    buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+    buffer: Any, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
 ) -> Value:
     result: Value = running("atomic_exchange").atomic_exchange(buffer, index, value, order=order, scope=scope)
     return result
@@ -232,7 +219,7 @@ def atomic_exchange(
 @_like(AtomicMethods.atomic_compare_exchange)
 def atomic_compare_exchange(
     buffer: Any,
-    index: Operand,
+    index: Index,
     expected: Operand,
     desired: Operand,
     /,
@@ -247,14 +234,14 @@ def atomic_compare_exchange(
 
 
 @_like(AtomicMethods.atomic_load)
-def atomic_load(buffer: Any, index: Operand, /, *, order: str = "relaxed", scope: str = "device") -> Value:
+def atomic_load(buffer: Any, index: Index, /, *, order: str = "relaxed", scope: str = "device") -> Value:
     result: Value = running("atomic_load").atomic_load(buffer, index, order=order, scope=scope)
     return result
 
 
 @_like(AtomicMethods.atomic_store)
 def atomic_store(
-    buffer: Any, index: Operand, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
+    buffer: Any, index: Index, value: Operand, /, *, order: str = "relaxed", scope: str = "device"
 ) -> None:
     running("atomic_store").atomic_store(buffer, index, value, order=order, scope=scope)
 

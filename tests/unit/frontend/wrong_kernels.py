@@ -940,3 +940,210 @@ def func_with_any_number_of_parameters() -> Any:
         x[0] = of_many(x[0], x[1])
 
     return f
+
+
+@wrong
+def a_generator() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        yield x[0]
+
+    return f
+
+
+@wrong
+def a_coroutine() -> Any:
+    @vc.kernel
+    async def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+
+    return f
+
+
+@wrong
+def shared_array_of_a_size_of_the_device() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        t = vc.shared(vc.f32, x.size)
+        t[0] = x[0]
+        out[0] = t[0]
+
+    return f
+
+
+@wrong
+def float_is_shifted() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = x[0] << 1
+
+    return f
+
+
+@wrong
+def output_is_declared_twice() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        out = vc.output(vc.i32, x.size)
+        out = vc.output(vc.i32, x.size)
+        out[0] = x[0]
+
+    return f
+
+
+@wrong
+def atomic_without_its_array() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        vc.atomic_add(x[0], 1.0)
+
+    return f
+
+
+@wrong
+def method_of_numpy() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = x[0].astype(vc.i32)
+
+    return f
+
+
+@wrong
+def name_of_numba() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        i = vc.grid(1)
+        out[i] = x[i]
+
+    return f
+
+
+@wrong
+def name_of_cuda() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        i = vc.threadIdx.x
+        out[i] = x[i]
+
+    return f
+
+
+@wrong
+def id_without_an_axis() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        i = vc.global_id
+        out[i] = x[i]
+
+    return f
+
+
+@wrong
+def id_of_a_fourth_axis() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        i = vc.global_id.w
+        out[i] = x[i]
+
+    return f
+
+
+@wrong
+def dict_is_asked_on_the_device() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        out = vc.output(vc.i32, x.size)
+        table = {0: 1, 1: 2}
+        out[0] = table[x[0]]
+
+    return f
+
+
+@wrong
+def tuple_is_indexed_on_the_device() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        out = vc.output(vc.i32, x.size)
+        table = (5, 6, 7)
+        out[0] = table[x[0]]
+
+    return f
+
+
+@wrong
+def numpy_conversion() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = np.float32(x[0])
+
+    return f
+
+
+@wrong
+def conditions_are_added() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        out = vc.output(vc.i32, x.size)
+        out[0] = (x[0] > 1) + (x[1] > 1)
+
+    return f
+
+
+@wrong
+def float_in_whole_arithmetic() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.i32]):
+        x[0] = x[0] + 0.5
+
+    return f
+
+
+@wrong
+def unrolled_over_a_size() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.i32]):
+        for k in vc.unrolled(x.size):
+            x[k] = 1
+
+    return f
+
+
+@wrong
+def method_of_a_numpy_array() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, 1)
+        out[0] = x.sum()
+
+    return f
+
+
+@wrong
+def matrix_product() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32, 2], y: vc.In[vc.f32, 2]):
+        out = vc.output(vc.f32, x.shape)
+        out[0, 0] = x @ y
+
+    return f
+
+
+@wrong
+def arguments_in_another_order() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        t = vc.local(16, vc.f32)
+        out[0] = t[0]
+
+    return f

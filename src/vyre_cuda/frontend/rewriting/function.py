@@ -9,8 +9,8 @@ from vyre_cuda.errors import ProgramError
 from vyre_cuda.frontend.names import Names
 from vyre_cuda.frontend.rewriting.returns import tail_returns
 from vyre_cuda.frontend.rewriting.statements import Statements
-from vyre_cuda.frontend.rewriting.syntax import ACTIVATION, at, located, name, refused, run, store, text
-from vyre_cuda.frontend.source import FunctionSource
+from vyre_cuda.frontend.rewriting.syntax import ACTIVATION, at, name, refused, run, store, text
+from vyre_cuda.frontend.source import FunctionSource, located
 from vyre_cuda.records import dataclass
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TypeVar
 
-from vyre_cuda.errors import Diagnostic, ProgramError
-from vyre_cuda.frontend.source import text_between
+from vyre_cuda.errors import ProgramError
+from vyre_cuda.frontend.source import located, text_between
 
 # No name of a user's function has a dot.
 ACTIVATION = ".activation"
@@ -74,13 +74,3 @@ def refused(filename: str, node: ast.AST, message: str) -> ProgramError:
         end_line, end_column = line, 1 << 20
     expression = text_between(filename, line, column, end_line or line, end_column or column)
     return located(message, filename, line, column + 1, expression)
-
-
-def located(message: str, filename: str, line: int, column: int, expression: str) -> ProgramError:
-    """The error for one mistake, with its place and its text; columns are counted from 1."""
-    shown = expression if len(expression) <= MOST_TEXT else expression[: MOST_TEXT - 3] + "..."
-    diagnostic = Diagnostic(message, source=(filename, line), column=column, expression=shown)
-    return ProgramError(f"{message} ({filename}:{line}:{column}: {shown})", [diagnostic])
-
-
-MOST_TEXT = 120

@@ -243,8 +243,15 @@ def warp_result_type(op: WarpOp, value: Type) -> Type:
     return {"same": value, "bool": bool_, "u32": u32}[op.result]
 
 
-# What to write instead of an op that integers do not have.
-_WAYS_OUT = {"divide": "write // for a whole quotient, or vc.f32(...) around the operands for a fraction"}
+def _way_out(op: Op, type_: Type) -> str:
+    """What to write instead of an op that is not defined for a type."""
+    if op.name == "divide" and type_.is_integer:
+        return " (write // for a whole quotient, or vc.f32(...) around the operands for a fraction)"
+    if type_ is bool_:
+        return " (write vc.i32(...) around a condition to count with it)"
+    if type_.is_float and not any(taken.is_float for taken in op.types):
+        return f" (write vc.i32(...) for the value, or vc.bitcast(x, vc.u{type_.bits}) for the bits)"
+    return ""
 
 
 def result_type(op: Op, operands: tuple[Type, ...], explicit: Type | None = None) -> Type:
@@ -266,9 +273,8 @@ def result_type(op: Op, operands: tuple[Type, ...], explicit: Type | None = None
                 f"(write vc.{same[0]}(...))"
             )
     if same[0] not in op.types:
-        way_out = f" ({_WAYS_OUT[op.name]})" if op.name in _WAYS_OUT and same[0].is_integer else ""
         taken = ", ".join(t.name for t in op.types)
-        raise TypeError(f"{op.name} is not defined for {same[0]}; it takes {taken}{way_out}")
+        raise TypeError(f"{op.name} is not defined for {same[0]}; it takes {taken}{_way_out(op, same[0])}")
     if op.result == "bool":
         return bool_
     if op.result == "same":
