@@ -4,14 +4,6 @@
 # that a host can be built against it. CONTRIBUTING.md says when the SONAME changes.
 include(CMakePackageConfigHelpers)
 
-if(PROJECT_VERSION_MAJOR EQUAL 0)
-  set(VYC_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  set(VYC_COMPATIBILITY SameMinorVersion)
-else()
-  set(VYC_SOVERSION ${PROJECT_VERSION_MAJOR})
-  set(VYC_COMPATIBILITY SameMajorVersion)
-endif()
-
 if(SKBUILD)
   set(VYC_LIBRARY_DIR vyre_cuda/lib)
   set(VYC_INCLUDE_DIR vyre_cuda/include)

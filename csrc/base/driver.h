@@ -8,8 +8,7 @@
 #ifndef VYC_DRIVER_H
 #define VYC_DRIVER_H
 
-#include <cuda.h>
-
+#include "cuda.h"
 #include "vyre_cuda.h"
 
 /* clang-format off */

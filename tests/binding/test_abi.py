@@ -18,6 +18,7 @@ HEADER = Path(vc.get_include()) / "vyre_cuda.h"
 PARTS = sorted((HEADER.parent / "vyre_cuda").glob("*.h"))
 PACKAGE = Path(vc.__file__).parent
 CYTHON = (*PACKAGE.glob("_native/*/c_*.pxd"), PACKAGE / "c_api.pxd")
+VERSION = LIBRARY.name.replace("libvyre_cuda.so.", "VYRE_CUDA_")
 LISTED = (ROOT / "csrc" / "symbols.txt").read_text().split()
 
 
@@ -25,12 +26,21 @@ def exported(library: Path) -> list[str]:
     lines = subprocess.run(
         ["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    return sorted(line.split()[-1] for line in lines)
+    return sorted(line.split()[-1] for line in lines if not line.split()[-1].startswith(VERSION))
 
 
-def test_exactly_the_listed_symbols_are_exported() -> None:
-    assert exported(LIBRARY) == LISTED
+def test_exactly_the_listed_symbols_are_exported_with_the_version_of_the_soname() -> None:
+    assert exported(LIBRARY) == [f"{name}@@{VERSION}" for name in LISTED]
     assert sorted(LISTED) == LISTED
+
+
+def test_what_is_linked_needs_that_version() -> None:
+    extension = next(PACKAGE.glob("_native/core/context*.so"))
+    told = subprocess.run(["readelf", "-VW", str(extension)], capture_output=True, text=True, check=True).stdout
+    needed = re.search(rf"File: {re.escape(LIBRARY.name)} .*\n.*Name: (\S+)", told)
+
+    assert needed is not None, told
+    assert needed[1] == VERSION
 
 
 def test_the_library_says_its_version_to_the_loader() -> None:

@@ -9,7 +9,7 @@ import pytest
 import vyre_cuda as vc
 
 from .test_cpp_header import CPP, INCLUDE, bundle  # noqa: F401
-from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, call, configure, cuda_include, program
+from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, call, configure, program
 
 LIBRARY = Path(vc.get_library_dir()) / f"libvyre_cuda.so.{vc.__version__.rpartition('.')[0]}"
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
@@ -37,7 +37,7 @@ def test_the_table_has_every_function_once() -> None:
 @pytest.mark.thin
 @pytest.mark.parametrize("way", ["installed", "subproject"])
 def test_a_host_links_statically(tmp_path: Path, way: str) -> None:
-    words = {"VYC_CUDA_INCLUDE": cuda_include(), "VYC_EMULATOR": "OFF", "VYC_STATIC": "ON", "CMAKE_BUILD_TYPE": "Debug"}
+    words = {"VYC_EMULATOR": "OFF", "VYC_STATIC": "ON", "CMAKE_BUILD_TYPE": "Debug"}
     source, prefix = tmp_path / "host", tmp_path / "prefix"
     source.mkdir()
     if way == "installed":

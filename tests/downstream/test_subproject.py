@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, call, configure, cuda_include, program
+from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, call, configure, program
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def project(folder: Path, way: str) -> Path:
 @pytest.mark.thin
 @pytest.mark.parametrize("way", WAYS)
 def test_a_host_builds_the_library_as_a_part_of_itself(tmp_path: Path, way: str) -> None:
-    words = {"VYRE_CUDA": ROOT, "VYC_CUDA_INCLUDE": cuda_include(), "VYC_EMULATOR": "OFF"}
+    words = {"VYRE_CUDA": ROOT, "VYC_EMULATOR": "OFF"}
     build, installed = tmp_path / "build", tmp_path / "installed"
     call(configure(project(tmp_path / "host", way), build, CMAKE_INSTALL_PREFIX=installed, **words))
     call([program("cmake"), "--build", build])
@@ -55,7 +55,7 @@ def test_a_host_builds_the_library_as_a_part_of_itself(tmp_path: Path, way: str)
 
 @pytest.mark.thin
 def test_the_targets_are_called_as_find_package_calls_them(tmp_path: Path) -> None:
-    words = {"VYRE_CUDA": ROOT, "VYC_CUDA_INCLUDE": cuda_include()}
+    words = {"VYRE_CUDA": ROOT}
     printed = call(configure(project(tmp_path / "host", "add_subdirectory"), tmp_path / "build", **words))
 
     found = [line.removeprefix("-- target ") for line in printed.splitlines() if line.startswith("-- target ")]

@@ -16,7 +16,7 @@ import pytest
 
 import vyre_cuda as vc
 
-from .tools import HOST, ROOT, VERSION_NUMBER, call, configure, program
+from .tools import HOST, ROOT, VERSION_NUMBER, call, configure, program, without_cuda
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -30,7 +30,9 @@ SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libgcc_s.s
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that tools/wheels.py fills; it has tried the wheel out."""
     folder = tmp_path_factory.mktemp("made")
-    call([sys.executable, ROOT / "tools" / "wheels.py", "--offline", "--output", folder, sys.executable])
+    words = ["--offline", "--output", folder, sys.executable]
+    trap = without_cuda(tmp_path_factory.mktemp("without_cuda"))
+    call([sys.executable, ROOT / "tools" / "wheels.py", *words], environment=trap)
     return folder
 
 

@@ -62,3 +62,9 @@ def cuda_include() -> Path:
     """The directory of cuda.h: a toolkit's, else the wheel's."""
     places = [Path("/usr/local/cuda/include"), *(d for p in nvidia.__path__ for d in sorted(Path(p).glob("*/include")))]
     return next(place for place in places if (place / "cuda.h").exists())
+
+
+def without_cuda(folder: Path) -> Mapping[str, str]:
+    """The environment of a build that fails if it includes a cuda.h that is not of this tree."""
+    (folder / "cuda.h").write_text('#error "a CUDA toolkit would be needed"\n')
+    return {"CPATH": str(folder)}

@@ -3,10 +3,10 @@
 #ifndef EXPLORER_MODEL_PARTS_H
 #define EXPLORER_MODEL_PARTS_H
 
-#include <cuda.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "base/cuda.h"
 #include "model.h"
 #include "schedule.h"
 

@@ -3,12 +3,12 @@
 #ifndef ANY_DRIVER_H
 #define ANY_DRIVER_H
 
-#include <cuda.h>
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/cuda.h"
 #include "vyre_cuda.h"
 
 static void check(int good, const char *file, int line, const char *what) {

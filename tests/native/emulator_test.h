@@ -47,7 +47,7 @@ struct Driver {
 #define ROW(name, since, type) type name;
   VYC_DRIVER_VERSIONED_TABLE(ROW)
 #undef ROW
-  decltype(&::cuGetProcAddress) get_proc_address;
+  decltype(&::cuGetProcAddress_v2) get_proc_address;
   decltype(&vyre_emulator_set) set;
   decltype(&vyre_emulator_fail) fail_call;
   decltype(&vyre_emulator_reset) reset;

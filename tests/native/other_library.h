@@ -3,8 +3,7 @@
 #ifndef OTHER_LIBRARY_H
 #define OTHER_LIBRARY_H
 
-#include <cuda.h>
-
+#include "base/cuda.h"
 #include "dispatch_test.h"
 
 static struct {

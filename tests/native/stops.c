@@ -1,9 +1,10 @@
 /* A driver that is the emulator named by VYC_STOPS_DRIVER, with a hook in front of and behind the
  * calls below: what another thread does while one is stopped there happens every time. */
-#include <cuda.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/cuda.h"
 
 typedef void (*stops_hook)(const char *call, int behind);
 

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-#define __CUDA_API_PUSH_VISIBILITY_DEFAULT 1 // the driver functions are what this library exports
+#define VYC_CUDA_IS_EXPORTED 1 // the driver functions are what this library exports
 #include "base/driver.h"
 
 // Functions that VYC_DRIVER_TABLE does not name yet; a row moves there and leaves this list.

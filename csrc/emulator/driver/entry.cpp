@@ -6,8 +6,6 @@
 
 #include "state.h"
 
-#undef cuGetProcAddress
-#undef cuGetProcAddress_v2
 extern "C" {
 __attribute__((visibility("default"))) CUresult CUDAAPI cuGetProcAddress(const char *symbol,
                                                                          void **function,
