@@ -74,7 +74,7 @@ def show(name: str, values: tuple[float, ...]) -> None:
 
 
 def twin(calls: int) -> None:
-    """The mailbox in C, with the CUDA header that the package was built with or CUDA_HOME's."""
+    """The mailbox in C, with the CUDA header of a toolkit."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "mailbox"
         includes = [f"-I{path}" for path in Path("/usr/local").glob("cuda*/include")]

@@ -74,6 +74,11 @@ def build_curves(folder: Path) -> Path:
     return _compile(folder / "curve_driver", [_RAW / "curve_driver.c", _RAW / "support.c"], [])
 
 
+def build_service(folder: Path) -> Path:
+    """service, the requests of bench_service.py, linked to the installed libvyre_cuda."""
+    return _compile(folder / "service", [_RAW / "service.cpp"], _with_library())
+
+
 def _with_library() -> list[str]:
     library = vc.get_library_dir()
     return ["-I", vc.get_include(), "-L", library, "-lvyre_cuda", f"-Wl,-rpath,{library}"]

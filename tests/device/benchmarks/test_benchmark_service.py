@@ -1,0 +1,28 @@
+"""The requests of bench_service.py on the emulator: every way answers right, with and without other threads."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytestmark = [
+    pytest.mark.emulator,
+    pytest.mark.slow,
+    pytest.mark.thin,
+    pytest.mark.usefixtures("benchmarks_are_importable"),
+]
+
+
+def test_every_way_is_told(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    import bench_service
+
+    words = ("--device", "emulator", "--requests", "64", "--threads", "1", "2")
+    monkeypatch.setattr(sys, "argv", ["bench_service", *words])
+    bench_service.main()
+    told = capfd.readouterr().out
+
+    assert told.count(" requests of each way") == 2
+    assert told.count("layer") == 2 * 3
+    assert told.count("kernel, ") == 2 * 5
+    assert told.count("graph, ") == 2 * 4
