@@ -1,8 +1,9 @@
 """Which device the suite runs on, and what every test leaves behind: nothing.
 
 `--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only,
-and those marked `valgrind`, `clang`, `cargo`, `nvjitlink`, `torch`, `cupy`, `z3` or `sphinx` where that is installed:
-they are deselected elsewhere, never skipped. `--conformance=FILE` keeps what the run compared, for docs/conformance.md.
+and those marked `valgrind`, `clang`, `cargo`, `asio`, `nvjitlink`, `torch`, `cupy`, `z3` or `sphinx` where that is
+installed: they are deselected elsewhere, never skipped. `--conformance=FILE` keeps what the run compared, for
+docs/conformance.md.
 
 Without --long a run takes some minutes: tests marked `long` are left out, of one marked `thin(n)` every n-th case runs,
 of one marked `thin` none, and hypothesis draws 25 examples for a test that does not say how many it needs, not 100.
@@ -36,6 +37,9 @@ LIBRARIES = ("torch", "cupy", "z3")
 SITE_BUILDERS = ("sphinx", "myst_parser", "furo")
 # The mark of tests that need a program, and the program.
 PROGRAMS = {"clang": "clang++", "cargo": "cargo"}
+# The mark of tests that need a header, and the header, where the compiler looks for it.
+HEADERS = {"asio": "asio.hpp"}
+HEADER_PLACES = ["/usr/include", "/usr/local/include", *os.environ.get("CPLUS_INCLUDE_PATH", "").split(os.pathsep)]
 # Its headers too: a test is built with them.
 HAS_VALGRIND = shutil.which("valgrind") is not None and os.path.isfile("/usr/include/valgrind/callgrind.h")
 
@@ -46,11 +50,20 @@ def pytest_report_header() -> list[str]:
         missing.append("nvJitLink is not installed: its tests are deselected")
     missing += [f"{name} is not installed: its tests are deselected" for name in _missing_libraries()]
     missing += [f"{PROGRAMS[name]} is not installed: its tests are deselected" for name in _missing_programs()]
+    missing += [f"{HEADERS[name]} is not installed: its tests are deselected" for name in _missing_headers()]
     return missing
 
 
 def _missing_programs() -> list[str]:
     return [mark for mark, program in PROGRAMS.items() if shutil.which(program) is None]
+
+
+def _missing_headers() -> list[str]:
+    return [
+        mark
+        for mark, header in HEADERS.items()
+        if not any(os.path.isfile(os.path.join(place, header)) for place in HEADER_PLACES if place)
+    ]
 
 
 def _missing_libraries() -> list[str]:
@@ -132,7 +145,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         unwanted.add("valgrind")
     if find_nvjitlink() is None:
         unwanted.add("nvjitlink")
-    unwanted.update(_missing_libraries(), _missing_programs())
+    unwanted.update(_missing_libraries(), _missing_programs(), _missing_headers())
     kept, dropped = [], []
     for item in items:
         is_unwanted = any(map(item.get_closest_marker, unwanted))
