@@ -77,6 +77,10 @@
   X("registered-run", registered_run)                                                              \
   X("submit", submit)                                                                              \
   X("submit-dropped", submit_and_drop)                                                             \
+  X("notice-stream", notice_of_stream)                                                             \
+  X("notice-event", notice_of_event)                                                               \
+  X("notice-ticket", notice_of_ticket)                                                             \
+  X("notice-dropped", notice_of_dropped_ticket)                                                    \
   X("stream-made", make_stream)                                                                    \
   X("stream-dropped", drop_stream)                                                                 \
   X("stream-used-dropped", use_and_drop_stream)                                                    \

@@ -81,7 +81,7 @@ void operate_kept_run(uint32_t thread) {
 
 void operate_copied_run(uint32_t thread) {
   (void)thread;
-  run_copied("run whose input is copied", SCENE_INPUT + EXPLORER_THREADS, 0);
+  run_copied("run whose input is copied", SCENE_INPUT + EXPLORER_CALLERS, 0);
 }
 
 /* ---- runs that are submitted ----------------------------------------------------------------- */

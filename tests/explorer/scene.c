@@ -197,12 +197,10 @@ vyc_status scene_make_asserting(vyc_prepared **prepared_out) {
 }
 
 static vyc_status make_rows(vyc_prepared **prepared_out) {
-  static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
-                                             {VYC_PARAMETER_SCALAR, 0, 8, 4, {0}},
-                                             {VYC_PARAMETER_SCALAR, 1, 12, 4, {0}},
-                                             {VYC_PARAMETER_SCALAR, 2, 16, 4, {0}},
-                                             {VYC_PARAMETER_SCALAR, 3, 20, 4, {0}},
-                                             {VYC_PARAMETER_SCALAR, 4, 24, 4, {0}}};
+  static const vyc_parameter parameters[] = {
+      {VYC_PARAMETER_POINTER, 0, 0, 8, {0}}, {VYC_PARAMETER_SCALAR, 0, 8, 4, {0}},
+      {VYC_PARAMETER_SCALAR, 1, 12, 4, {0}}, {VYC_PARAMETER_SCALAR, 2, 16, 4, {0}},
+      {VYC_PARAMETER_SCALAR, 3, 20, 4, {0}}, {VYC_PARAMETER_SCALAR, 4, 24, 4, {0}}};
   static const vyc_binding table = {VYC_ROLE_IN, 0, 16, 0};
   const vyc_prepared_desc desc = {.struct_size = sizeof desc,
                                   .block = {32, 1, 1},
@@ -255,13 +253,13 @@ static void make_objects(scene *s, bool is_far) {
   MUST(vyc_stream_create(&s->one, s->context));
   if (is_far) make_room(s->context);
   MUST(vyc_stream_create(&s->two, s->context));
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) MUST(vyc_stream_create(&s->spare[i], s->context));
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) MUST(vyc_stream_create(&s->spare[i], s->context));
   s->foreign_stream = model_stream_of_others();
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) s->foreign_memory[i] = model_memory_of_others();
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) s->foreign_memory[i] = model_memory_of_others();
   scene_buffer_make(&s->x, "x");
   scene_buffer_make(&s->hot, "hot");
   scene_buffer_make(&s->out, "out");
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) scene_buffer_make(&s->own[i], "own");
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) scene_buffer_make(&s->own[i], "own");
 }
 
 static void find_rows(scene *s) {
@@ -294,11 +292,11 @@ static void forget_warming(scene *s) {
   scene_buffer *all[] = {&s->x, &s->hot, &s->out, &s->own[1], &s->own[2], &s->own[3]};
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) model_write(all[i]->address, 0);
   uint32_t own = 0;
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) own |= scene_set(&s->own[i]);
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) own |= scene_set(&s->own[i]);
   seed(s, STREAM_CALLS, x | hot | out | own);
   seed(s, STREAM_ONE, x | hot | own);
   seed(s, STREAM_TWO, hot | out);
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) seed(s, STREAM_SPARE + i, hot | out);
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) seed(s, STREAM_SPARE + i, hot | out);
   s->order.list[0].in = s->x.address;
   s->order.list[0].out = s->hot.address;
   scene_read_counters(s, &s->launches_before, &s->graph_launches_before);
@@ -318,11 +316,11 @@ void scene_make(void *setting) {
   find_rows(s);
   warm_replay(s);
   make_graph(s);
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) warm_launch(s->one, &s->x, &s->own[i]);
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) warm_launch(s->one, &s->x, &s->own[i]);
   warm_launch(NULL, &s->x, &s->hot);
   warm_launch(s->one, &s->x, &s->hot);
   warm_launch(s->two, &s->hot, &s->out);
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) warm_launch(s->spare[i], &s->hot, &s->out);
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) warm_launch(s->spare[i], &s->hot, &s->out);
   make_call(s);
   warm_host_run(s);
   MUST(vyc_context_synchronize(s->context));
@@ -330,7 +328,7 @@ void scene_make(void *setting) {
   scene_number_thread(NULL);
   if ((*(uint32_t *)setting & SETTING_PENDING) == 0) return;
   scene_launch("launch in call order, before", NULL, STREAM_CALLS, &s->x, &s->hot);
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++)
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++)
     scene_launch("launch on stream one, before", s->one, STREAM_ONE, &s->x, &s->own[i]);
 }
 

@@ -47,6 +47,13 @@ typedef struct scene_buffer {
   uint32_t number; /* in the model of order */
 } scene_buffer;
 
+/* What a thread has asked to be told of. */
+typedef struct scene_notice {
+  uint32_t operation;
+  vyc_ticket *ticket; /* or NULL */
+  uint64_t in, result;
+} scene_notice;
+
 typedef struct scene {
   order order;
   vyc_driver *driver;
@@ -60,20 +67,23 @@ typedef struct scene {
   vyc_prepared *copying; /* its input is copied to the device, unless it stays there */
   vyc_prepared *rows; /* many launches of `copying` as one */
   uint64_t input[ORDER_MOST]; /* that the kernel of an operation must find; 0: any */
-  uint64_t dropped[EXPLORER_THREADS], cells[EXPLORER_THREADS][2]; /* host memory */
+  uint64_t dropped[EXPLORER_CALLERS], cells[EXPLORER_CALLERS][2]; /* host memory */
   vyc_graph *graph; /* x to memory of its own, and that to hot */
   vyc_buffer *between; /* that memory */
   vyc_replay *replay;
   uint32_t symbol_a, symbol_out, symbol_x;
-  vyc_stream *one, *two, *spare[EXPLORER_THREADS], *made[EXPLORER_THREADS];
-  uint64_t foreign_stream, foreign_memory[EXPLORER_THREADS];
-  scene_buffer x, hot, out, own[EXPLORER_THREADS];
+  vyc_stream *one, *two, *spare[EXPLORER_CALLERS], *made[EXPLORER_CALLERS];
+  uint64_t foreign_stream, foreign_memory[EXPLORER_CALLERS];
+  scene_buffer x, hot, out, own[EXPLORER_CALLERS];
   vyc_call *call; /* on stream one: x to hot */
   order_register bound, symbol, steps;
   enum binding_of binding[ORDER_MOST];
   uint32_t kernels[ORDER_MOST]; /* that an operation is to launch */
   uint64_t graph_value[ORDER_MOST];
   uint32_t operation[EXPLORER_THREADS]; /* that a thread is in */
+  scene_notice notices[EXPLORER_CALLERS];
+  uint64_t awaited,
+      noticed; /* operations that asked for a notice, and those that it was given to */
   uint32_t setting;
   bool closing, closed;
   uint64_t launches, graph_launches; /* given to the driver */
@@ -101,6 +111,9 @@ void scene_judge(void *unused);
  * ends the schedule. */
 uint32_t scene_enter(order_operation operation, enum binding_of binding, uint32_t kernels);
 void scene_leave(uint32_t operation, vyc_status status);
+/* An operation that another thread ends, from here to where it does. */
+void scene_hand_over(uint32_t operation);
+void scene_take_over(uint32_t operation);
 vyc_status scene_make_asserting(vyc_prepared **prepared_out);
 /* The same for what must not fail and is no operation of the model. True: it may go on. */
 bool scene_ok(vyc_status status, const char *what);

@@ -5,7 +5,7 @@ static void look(scene *s) {
   const bool is_hot_first = (s->setting & SETTING_HOT_FIRST) != 0;
   scene_copy_out(is_hot_first ? &s->hot : &s->out, false);
   scene_copy_out(is_hot_first ? &s->out : &s->hot, false);
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++)
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++)
     if (s->own[i].handle != NULL) scene_copy_out(&s->own[i], false);
 }
 
@@ -31,7 +31,7 @@ static void release_objects(scene *s) {
   scene_buffer_end(&s->x);
   scene_buffer_end(&s->hot);
   scene_buffer_end(&s->out);
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) {
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) {
     scene_buffer_end(&s->own[i]);
     vyc_stream_release(s->spare[i]);
     vyc_stream_release(s->made[i]);
@@ -58,7 +58,7 @@ static void hand_on(scene *s) {
   vyc_call_release(s->call); /* which holds it, too */
   s->call = NULL;
   scene_buffer_end(&s->hot);
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++) scene_buffer_end(&s->own[i]);
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) scene_buffer_end(&s->own[i]);
   for (uint32_t i = 0; i < 3; i++) {
     scene_buffer_make(&next[i], "the next owner's");
     scene_copy_in(&next[i], false);
@@ -88,10 +88,16 @@ static void check_counters(const scene *s) {
 }
 
 static void check_dropped(const scene *s) {
-  for (uint32_t i = 1; i < EXPLORER_THREADS; i++)
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++)
     if (s->dropped[i] != 0 && s->dropped[i] != SCENE_DROPPED)
       explorer_fail("a run that was dropped has written its result, %lu",
                     (unsigned long)s->dropped[i]);
+}
+
+static void check_noticed(const scene *s) {
+  for (uint32_t i = 1; i < s->order.count; i++)
+    if (((s->awaited & ~s->noticed) >> i & 1) != 0)
+      explorer_fail("%s (%u) is never told of", s->order.list[i].name, i);
 }
 
 static void check_memory(const scene *s) {
@@ -106,6 +112,7 @@ void scene_judge(void *unused) {
   scene *s = the_scene();
   (void)unused;
   s->operation[0] = 0;
+  check_noticed(s);
   if (!s->closed) {
     check_all_told(s);
     if ((s->setting & SETTING_FREE) != 0)

@@ -78,6 +78,13 @@ void scene_leave(uint32_t operation, vyc_status status) {
   s->operation[explorer->current] = 0;
 }
 
+void scene_hand_over(uint32_t operation) {
+  scene *s = the_scene();
+  if (s->operation[explorer->current] == operation) s->operation[explorer->current] = 0;
+}
+
+void scene_take_over(uint32_t operation) { the_scene()->operation[explorer->current] = operation; }
+
 /* The arguments are those of one binding. */
 static void check_arguments(const scene *s, const model_kernel *kernel, uint64_t binder) {
   const order_operation *o = &s->order.list[binder];

@@ -274,6 +274,25 @@ static void prepare(uint32_t number, void (*run)(void *), void *argument) {
   makecontext(&thread->context, begin, 0);
 }
 
+static void run_started(void *argument) { explorer->threads[explorer->current].started(argument); }
+
+/* It begins where the others wait or end, or by a preemption. */
+int explorer_thread_create(pthread_t *thread_out, void *(*run)(void *), void *argument) {
+  if (!explorer->running) explorer_fail("a thread is started by the thread that sets up");
+  uint32_t number = EXPLORER_CALLERS;
+  while (explorer->threads[number].state != THREAD_OFF) {
+    if (++number < EXPLORER_THREADS) continue;
+    explorer_wait_round();
+    number = EXPLORER_CALLERS;
+  }
+  prepare(number, run_started, argument);
+  explorer->threads[number].started = run;
+  *thread_out = (pthread_t)number;
+  return 0;
+}
+
+pthread_t explorer_thread_self(void) { return (pthread_t)explorer->current; }
+
 static bool run_from_root(uint32_t first) {
   explorer->current = first;
   explorer->idle = 0;

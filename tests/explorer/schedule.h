@@ -14,7 +14,8 @@
 
 #include "points.h"
 
-#define EXPLORER_THREADS 4u /* thread 0 sets up and judges, the others run at the same time */
+#define EXPLORER_CALLERS 4u /* thread 0 sets up and judges, the others run at the same time */
+#define EXPLORER_THREADS 6u /* behind them those that the library starts */
 #define EXPLORER_DEVICE 7u  /* as a choice: the device ends a piece of work */
 #define EXPLORER_PREEMPTIONS 12u
 #define EXPLORER_POINTS 16384u /* of one schedule */
@@ -49,6 +50,7 @@ typedef struct logical_thread {
   thread_state state;
   const volatile void *waits_for;
   void (*run)(void *);
+  void *(*started)(void *); /* by the library, in place of that */
   void *argument;
   explorer_site *site; /* where it stopped last */
   uint32_t streak; /* points since somebody else ran */
@@ -78,6 +80,7 @@ typedef struct explorer_state {
   bool (*device_step)(bool is_waited_for);
   bool (*device_has_work)(void);
   bool (*device_can_write)(uintptr_t address);
+  void (*wrote)(int file); /* 8 bytes, as to an eventfd */
   char *locals[EXPLORER_THREADS]; /* thread-local variables of threads that do not run */
   char *locals_home;
   size_t locals_bytes;

@@ -46,6 +46,13 @@ int explorer_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex) {
   return explorer_mutex_lock(mutex);
 }
 
+/* Until a time that is soon: nothing is lost where the thread is not woken before. */
+int explorer_cond_wait_shortly(pthread_mutex_t *mutex) {
+  explorer_mutex_unlock(mutex);
+  explorer_wait_round();
+  return explorer_mutex_lock(mutex);
+}
+
 int explorer_cond_wake(pthread_cond_t *cond) {
   wake(cond, EXPLORER_THREADS);
   return 0;
@@ -78,6 +85,13 @@ int explorer_clock(struct timespec *now_out) {
   now_out->tv_sec = (time_t)(explorer->clock_ns / UINT64_C(1000000000));
   now_out->tv_nsec = (long)(explorer->clock_ns % UINT64_C(1000000000));
   return 0;
+}
+
+long explorer_write(int file, unsigned long bytes) {
+  if (explorer->wrote == NULL || bytes != sizeof(uint64_t))
+    explorer_fail("a write that is not modelled: %lu bytes to %d", bytes, file);
+  explorer->wrote(file);
+  return (long)bytes;
 }
 
 int explorer_key_create(pthread_key_t *key) {

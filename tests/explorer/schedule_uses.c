@@ -23,8 +23,8 @@
 
 #define OBJECTS (1u << 14)
 #define PROBES 256u
-#define CHANGES 4u /* bits of threads that use an object, then of those that change it */
-_Static_assert(EXPLORER_THREADS <= CHANGES, "a byte");
+#define CHANGES 8u /* bits of threads that use an object, then of those that change it */
+_Static_assert(EXPLORER_THREADS <= CHANGES, "two bytes");
 
 enum { /* in the place of an address */
        DEVICE_IN_CALLS = 1,
@@ -34,7 +34,7 @@ enum { /* in the place of an address */
 static uint64_t *entry_of(uintptr_t object) {
   uint32_t at = (uint32_t)((object >> 2) * UINT64_C(0x9E3779B97F4A7C15) >> 50);
   for (uint32_t i = 0; i < PROBES; i++, at = (at + 1) % OBJECTS)
-    if (explorer->sharing[at] == 0 || explorer->sharing[at] >> 8 == object)
+    if (explorer->sharing[at] == 0 || explorer->sharing[at] >> 16 == object)
       return &explorer->sharing[at];
   return NULL;
 }
@@ -47,7 +47,7 @@ void explorer_forget_uses(void) {
 
 static uint64_t threads_of(uintptr_t object) {
   const uint64_t *entry = entry_of(object);
-  return entry == NULL ? 0xff : *entry & 0xff; /* no room: by all, as far as is known */
+  return entry == NULL ? 0xffff : *entry & 0xffff; /* no room: by all, as far as is known */
 }
 
 bool explorer_is_shared(uintptr_t object) {
@@ -59,7 +59,7 @@ static void note(uintptr_t object, uint32_t thread, bool changes) {
   uint64_t *entry = entry_of(object);
   if (entry == NULL) return;
   const uint64_t before = *entry;
-  *entry |= (uint64_t)object << 8 | UINT64_C(1) << thread |
+  *entry |= (uint64_t)object << 16 | UINT64_C(1) << thread |
             (uint64_t)(changes ? 1u << CHANGES << thread : 0);
   explorer->uses += *entry != before;
 }

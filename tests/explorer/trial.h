@@ -8,7 +8,7 @@
 #define MOST_DEFECTS 256u
 #define MOST_TRIED (UINT64_C(1) << 23) /* schedules of one search that are remembered */
 #define MOST_TOGETHER 3u
-_Static_assert(MOST_TOGETHER < EXPLORER_THREADS, "thread 0 judges");
+_Static_assert(MOST_TOGETHER < EXPLORER_CALLERS, "thread 0 judges");
 /* Operations that run at the same time, in what setting. */
 typedef struct trial {
   uint32_t count, setting;
