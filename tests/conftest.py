@@ -1,9 +1,9 @@
 """Which device the suite runs on, and what every test leaves behind: nothing.
 
-`--device=emulator` (default) or `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator` run on that kind only,
-and those marked `valgrind`, `clang`, `cargo`, `asio`, `nvjitlink`, `torch`, `cupy`, `z3` or `sphinx` where that is
-installed: they are deselected elsewhere, never skipped. `--conformance=FILE` keeps what the run compared, for
-docs/conformance.md.
+`--device=emulator` (default) or `--device=emulator:1`, `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator`
+run on that kind only, and those marked `valgrind`, `clang`, `cargo`, `asio`, `nvjitlink`, `torch`, `cupy`, `z3` or
+`sphinx` where that is installed: they are deselected elsewhere, never skipped. `--conformance=FILE` keeps what the run
+compared, for docs/conformance.md.
 
 Without --long a run takes some minutes: tests marked `long` are left out, of one marked `thin(n)` every n-th case runs,
 of one marked `thin` none, and hypothesis draws 25 examples for a test that does not say how many it needs, not 100.
@@ -72,13 +72,18 @@ def _missing_libraries() -> list[str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--device", default="emulator", help="emulator (default), cuda, or the ordinal of a CUDA device")
+    parser.addoption(
+        "--device", default="emulator", help="emulator (default), emulator:1, cuda, or the ordinal of a CUDA device"
+    )
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files instead of comparing")
     parser.addoption("--long", action="store_true", help="also the tests that take minutes, and all cases of each")
     parser.addoption("--conformance", type=Path, metavar="FILE", help="write how much was compared per op and type")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    kind, _, number = str(config.getoption("--device")).partition(":")
+    if kind == "emulator" and number.isdigit():  # before anything opens the emulator; also for processes of tests
+        os.environ["VYRE_CUDA_EMULATOR_DEVICES"] = str(int(number) + 1)
     # A loaded machine is not a wrong result.
     hypothesis.settings.register_profile("unhurried", deadline=None)
     hypothesis.settings.register_profile("thinned", deadline=None, max_examples=25)
@@ -113,10 +118,13 @@ def _commit() -> str:
         return "unknown"
 
 
+def _is_emulator(config: pytest.Config) -> bool:
+    name: str = config.getoption("--device")
+    return name.startswith("emulator")
+
+
 def _is_thinned(config: pytest.Config) -> bool:
-    return config.getoption("--device") == "emulator" and not (
-        config.getoption("--long") or config.getoption("--conformance")
-    )
+    return _is_emulator(config) and not (config.getoption("--long") or config.getoption("--conformance"))
 
 
 class _Thinning:
@@ -138,7 +146,7 @@ class _Thinning:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     thinning = _Thinning() if _is_thinned(config) else None
-    unwanted = {"cuda" if config.getoption("--device") == "emulator" else "emulator"}
+    unwanted = {"cuda" if _is_emulator(config) else "emulator"}
     if not config.getoption("--long"):
         unwanted.add("long")
     if not HAS_VALGRIND:
@@ -164,7 +172,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ()) if name in FIXTURES}
     if fixtures and not session.config.option.collectonly:
         work = session.config.stash[_BACKGROUND] = BackgroundWork()
-        is_emulator = session.config.getoption("--device") == "emulator"
+        is_emulator = _is_emulator(session.config)
         is_thinned = not session.config.getoption("--long")
         work.start(jobs_for(fixtures, work.folder, is_thinned=is_thinned, is_emulator=is_emulator))
 
@@ -249,7 +257,7 @@ def algorithms_benchmark(request: pytest.FixtureRequest) -> tuple[Path, str]:
 def device_name(request: pytest.FixtureRequest) -> int | str:
     """What `vc.Device` takes for the device under test."""
     name: str = request.config.getoption("--device")
-    if name == "emulator" and os.environ.get("VYRE_CUDA_REQUIRE_GPU", "") not in ("", "0"):
+    if name.startswith("emulator") and os.environ.get("VYRE_CUDA_REQUIRE_GPU", "") not in ("", "0"):
         pytest.fail("VYRE_CUDA_REQUIRE_GPU is set, and --device=emulator")
     return int(name) if name.isdigit() else name
 
@@ -273,7 +281,7 @@ def count_interpreter(request: pytest.FixtureRequest) -> conformance.Count:
 
     Those of a run on the emulator: a run on a GPU records that alone.
     """
-    if request.config.getoption("--device") != "emulator":
+    if not _is_emulator(request.config):
         return lambda table, row, column, elements: None
     return _counter(request.config, "interpreter")
 
@@ -281,7 +289,7 @@ def count_interpreter(request: pytest.FixtureRequest) -> conformance.Count:
 @pytest.fixture
 def count_device(request: pytest.FixtureRequest) -> conformance.Count:
     """Counts elements in which the device under test was found equal to the interpreter."""
-    return _counter(request.config, "emulator" if request.config.getoption("--device") == "emulator" else "cuda")
+    return _counter(request.config, "emulator" if _is_emulator(request.config) else "cuda")
 
 
 def _counter(config: pytest.Config, way: str) -> conformance.Count:

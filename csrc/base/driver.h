@@ -53,6 +53,9 @@
   X(cuMemcpyHtoDAsync, 3020)                      \
   X(cuMemcpyDtoHAsync, 3020)                      \
   X(cuMemcpyDtoDAsync, 3020)                      \
+  X(cuMemcpyPeerAsync, 4000)                      \
+  X(cuDeviceCanAccessPeer, 4000)                  \
+  X(cuCtxEnablePeerAccess, 4000)                  \
   X(cuMemsetD8Async, 3020)                        \
   X(cuMemsetD16Async, 3020)                       \
   X(cuMemsetD32Async, 3020)                       \

@@ -10,6 +10,8 @@
 
 vyc_status vyc__adopted_before(vyc_buffer *buffer, CUstream stream) {
   vyc_stream *source = buffer->source;
+  if (VYC_UNLIKELY(buffer->peer != NULL))
+    return vyc__peer_before(buffer->peer, buffer->child.context, stream);
   if (source == NULL || source->target == stream) return VYC_OK;
   bool captured = false;
   if (vyc__is_adopted(source))
@@ -24,11 +26,15 @@ vyc_status vyc__adopted_before(vyc_buffer *buffer, CUstream stream) {
 
 vyc_status vyc__adopted_after(vyc_buffer *buffer, CUstream stream) {
   vyc_stream *source = buffer->source;
-  if (VYC_LIKELY(source == NULL || source->target == stream)) return VYC_OK;
+  if (VYC_LIKELY(source == NULL)) return VYC_OK;
+  if (VYC_UNLIKELY(buffer->peer != NULL))
+    return vyc__peer_after(buffer->peer, buffer->child.context, stream);
+  if (source->target == stream) return VYC_OK;
   return vyc__stream_order(source, source->target, stream);
 }
 
-/* Arguments of one owner usually have the same source, which is ordered only once. */
+/* Arguments of one owner usually have the same source, which is ordered only once; those in memory
+ * of another device have one each. */
 static bool is_repeated(const vyc_run *run, uint32_t i) {
   for (uint32_t j = 0; j < i; j++)
     if (run->arguments[j].kind == VYC_ARGUMENT_BUFFER &&

@@ -97,11 +97,47 @@ static vyc_status move(vyc_context *context, uint64_t to, uint64_t from, uint64_
   return status;
 }
 
+/* Between contexts: the driver's copy runs in call order of `to`'s. */
+static vyc_status move_across(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from,
+                              uint64_t from_offset, uint64_t bytes) {
+  vyc_context *context = to->child.context, *other = from->child.context;
+  const uint64_t a = to->address + to_offset, b = from->address + from_offset;
+  if (bytes == 0 || a == b) return VYC_OK;
+  if ((a > b ? a - b : b - a) < bytes)
+    return vyc__fail(VYC_E_INVALID, "copy", "the ranges overlap: copy within one device");
+  VYC_TRY(vyc__peer_before(from, context, context->main));
+  vyc__count(&context->counters, device_copy_operations, 1);
+  vyc__count(&context->counters, device_to_device_bytes, bytes);
+  VYC_CU_RESULT;
+  const vyc_status status = VYC_CU(context, cuMemcpyPeerAsync, a, context->handle, b, other->handle,
+                                   bytes, context->main);
+  const vyc_status after = vyc__peer_after(from, context, context->main);
+  return status == VYC_OK ? after : status;
+}
+
+static vyc_status copy_across(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from,
+                              uint64_t from_offset, uint64_t bytes) {
+  vyc_context *context = to->child.context, *other = from->child.context;
+  if (context->driver->library != other->driver->library)
+    return vyc__fail(VYC_E_INVALID, "copy",
+                     "the buffers are of two drivers: copy by way of host memory");
+  VYC_TRY(vyc__check_range(from, from_offset, bytes, "copy"));
+  VYC_TRY(vyc__check_usable(other));
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc__peer_reach(context, other);
+  vyc_status status = vyc__copy_prepare_written(to, to_offset, bytes, "copy");
+  if (status == VYC_OK) status = move_across(to, to_offset, from, from_offset, bytes);
+  if (status == VYC_OK) status = vyc__copy_enqueued(to);
+  vyc__leave(context, &scope);
+  return status;
+}
+
 vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from, uint64_t from_offset,
                     uint64_t bytes) {
   VYC_REQUIRE(to != NULL && from != NULL);
   if (to->child.context != from->child.context)
-    return vyc__fail(VYC_E_INVALID, __func__, "the buffers belong to different devices");
+    return copy_across(to, to_offset, from, from_offset, bytes);
   vyc_context *context = to->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));

@@ -221,6 +221,7 @@ vyc_status vyc__buffer_wait(vyc_buffer *buffer) {
 
 vyc_status vyc__buffer_await_end(vyc_buffer *buffer) {
   vyc_context *context = buffer->child.context;
+  if (VYC_UNLIKELY(buffer->peer != NULL)) return vyc__peer_await_end(buffer->peer);
   const bool recycled = buffer->block != NULL && buffer->block->recycled;
   if (vyc__buffer_marks(buffer) == 0 && !recycled) return VYC_OK;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);

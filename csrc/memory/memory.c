@@ -24,4 +24,5 @@ void vyc__memory_close(vyc_context *context) {
 void vyc__memory_end(vyc_context *context) {
   vyc__pool_destroy(vyc__device_pool(context));
   vyc__pool_destroy(vyc__pinned_pool(context));
+  vyc__peers_end(context);
 }

@@ -35,6 +35,7 @@ struct vyc_buffer {
   vyc_far_set far; /* for the last bits of `used_on` and `taken` */
   void (*drop)(void *owner); /* returns adopted memory to its owner; or NULL */
   void *owner;
+  vyc_buffer *peer; /* of another context, whose memory this is; see peers.c; or NULL */
 };
 
 struct vyc_pinned {

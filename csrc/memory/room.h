@@ -17,11 +17,19 @@ typedef struct vyc_ferry {
   bool busy[VYC_FERRY_PARTS]; /* full, and its event is not known to have been reached */
 } vyc_ferry;
 
+/* What is known of another CUcontext: asked for access to its memory, and allowed to kernels. */
+typedef struct vyc_known_peer {
+  struct vyc_known_peer *next;
+  unsigned long long id; /* of the CUcontext; never used again for another one */
+  _Atomic uint32_t state;
+} vyc_known_peer;
+
 /* A context with its memory. */
 typedef struct vyc_memory_context {
   vyc_context context;
   vyc_pool device_pool, pinned_pool;
   vyc_ferry ferry;
+  _Atomic(vyc_known_peer *) peers; /* entries are only ever added */
 } vyc_memory_context;
 
 static inline vyc_pool *vyc__device_pool(vyc_context *context) {
@@ -67,6 +75,20 @@ vyc_status vyc__adopted_after(vyc_buffer *buffer, CUstream stream);
 /* The same, and vyc__stream_order_owner, for all arguments of a run that was enqueued on a stream.
  */
 vyc_status vyc__run_order_owners(const vyc_run *run, CUstream stream);
+
+/* ---- peers.c ---- */
+
+/* The part of another context in work that this one is about to enqueue on a stream of its own:
+ * `buffer` is of that other context. Afterwards the stream is behind all work on the buffer. */
+vyc_status vyc__peer_before(vyc_buffer *buffer, vyc_context *context, CUstream stream);
+/* After the work was enqueued: later work of the other context on the buffer is behind it. If that
+ * fails, this waits for the work, because nothing else would. */
+vyc_status vyc__peer_after(vyc_buffer *buffer, vyc_context *context, CUstream stream);
+/* Wait for all work on it. */
+vyc_status vyc__peer_await_end(vyc_buffer *buffer);
+/* Let the driver copy directly from the memory of the other context, if it can. */
+void vyc__peer_reach(vyc_context *context, vyc_context *other);
+void vyc__peers_end(vyc_context *context);
 
 /* ---- copy.c ---- */
 

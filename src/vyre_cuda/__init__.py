@@ -209,6 +209,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.base.properties import DeviceProperties as DeviceProperties
     from vyre_cuda.runtime.base.properties import KernelAttributes as KernelAttributes
     from vyre_cuda.runtime.base.properties import MemoryStats as MemoryStats
+    from vyre_cuda.runtime.base.properties import PeerInfo as PeerInfo
     from vyre_cuda.runtime.base.symbol import Symbol as Symbol
     from vyre_cuda.runtime.base.symbol import symbol as symbol
     from vyre_cuda.runtime.bundle.bundle import Bundle as Bundle
@@ -296,7 +297,7 @@ _HOMES = {
     "vyre_cuda.runtime.graph.graph": "Graph",
     "vyre_cuda.runtime.kernel.occupancy": "Occupancy",
     "vyre_cuda.runtime.waiting.pending": "Pending PendingReplay",
-    "vyre_cuda.runtime.base.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats",
+    "vyre_cuda.runtime.base.properties": "DeviceInfo DeviceProperties KernelAttributes MemoryStats PeerInfo",
     "vyre_cuda.runtime.kernel.recorded_call": "RecordedCall",
     "vyre_cuda.runtime.worker.worker": "Worker WorkerStats",
     "vyre_cuda.runtime.kernel.side_by_side": "SideBySide",

@@ -32,10 +32,7 @@
   X(cuCtxSynchronize, 2000)                  \
   X(cuCtxPushCurrent, 4000)                  \
   X(cuCtxPopCurrent, 4000)                   \
-  X(cuDeviceCanAccessPeer, 4000)             \
-  X(cuCtxEnablePeerAccess, 4000)             \
-  X(cuCtxDisablePeerAccess, 4000)            \
-  X(cuMemcpyPeerAsync, 4000)
+  X(cuCtxDisablePeerAccess, 4000)
 /* clang-format on */
 
 namespace emulator {

@@ -149,6 +149,14 @@ VYC_API vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_n
 VYC_API vyc_status vyc_context_set_patience(vyc_context *context, int64_t patience_ns);
 /* The last reference, of the owner or of a child, closes the context. */
 VYC_API void vyc_context_release(vyc_context *context);
+/* Let kernels of a context use memory of `other`, another device of the same driver or the same
+ * device opened again, by vyc_buffer_adopt_peer. The other direction is a call of its own. Calling
+ * it again does nothing. VYC_E_UNSUPPORTED: the devices cannot reach each other's memory. */
+VYC_API vyc_status vyc_context_enable_peer(vyc_context *context, vyc_context *other);
+/* 1 if this device can reach the memory of the device with that ordinal, of the same driver; then
+ * copies between the two are direct. 0: they go by way of the host. */
+VYC_API vyc_status vyc_context_can_access_peer(vyc_context *context, int32_t ordinal,
+                                               uint32_t *access_out);
 /* The CUstream of call order, for other libraries. */
 VYC_API vyc_status vyc_context_stream(vyc_context *context, uint64_t *handle_out);
 

@@ -18,6 +18,7 @@
 #define VYC_FUNCTION_TABLE(X)                  \
   X(vyc_buffer_address)                        \
   X(vyc_buffer_adopt)                          \
+  X(vyc_buffer_adopt_peer)                     \
   X(vyc_buffer_alloc)                          \
   X(vyc_buffer_export)                         \
   X(vyc_buffer_is_read_only)                   \
@@ -59,11 +60,13 @@
   X(vyc_call_set)                              \
   X(vyc_call_set_run)                          \
   X(vyc_caps_field)                            \
+  X(vyc_context_can_access_peer)               \
   X(vyc_context_caps)                          \
   X(vyc_context_close)                         \
   X(vyc_context_close_for)                     \
   X(vyc_context_count)                         \
   X(vyc_context_count_timing)                  \
+  X(vyc_context_enable_peer)                   \
   X(vyc_context_in_flight)                     \
   X(vyc_context_is_behind)                     \
   X(vyc_context_measure)                       \

@@ -59,6 +59,12 @@ typedef struct vyc_foreign_memory {
  * this device. */
 VYC_API vyc_status vyc_buffer_adopt(vyc_buffer **buffer_out, vyc_context *context,
                                     const vyc_foreign_memory *memory);
+/* The memory of `of`, a buffer of another context, as a buffer of this one, which holds it: kernels
+ * of this context can take it. Each use runs after the work that the other context has been given
+ * on the memory, and the other context's later work on it after the use. VYC_E_INVALID: this
+ * context was not given access by vyc_context_enable_peer. */
+VYC_API vyc_status vyc_buffer_adopt_peer(vyc_buffer **buffer_out, vyc_context *context,
+                                         vyc_buffer *of);
 /* 1 if it was adopted as read-only. */
 VYC_API vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_only_out);
 
@@ -77,7 +83,10 @@ VYC_API vyc_status vyc_copy_try_in(vyc_buffer *to, uint64_t offset, const void *
                                    uint64_t bytes, int64_t timeout_ns);
 VYC_API vyc_status vyc_copy_try_out(vyc_buffer *from, uint64_t offset, void *data_out,
                                     uint64_t bytes, int64_t timeout_ns);
-/* Between buffers of one context; both may be released at once. */
+/* Between buffers of one context, or of two of one driver: then it is ordered with the work of both
+ * on their buffers, runs in call order of `to`'s, and goes from memory to memory where the devices
+ * can reach each other's, else by way of the host, which is the driver's choice; ranges may not
+ * overlap. VYC_E_INVALID: of two drivers. Both may be released at once. */
 VYC_API vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from,
                             uint64_t from_offset, uint64_t bytes);
 /* Set the bytes to 0. */

@@ -191,6 +191,20 @@ def memory(device: vc.Device) -> None:
 
 
 @scenario
+def peers(device: vc.Device) -> None:
+    """Copies from another device, and launches on its memory."""
+    Emulator().set("device_count", 2)
+    with vc.Device("emulator:1") as other:
+        x, y = other.array(X), device.zeros(X.size, vc.f32)
+        y.copy_from(x)
+        np.testing.assert_array_equal(X, y.numpy())
+        device.enable_peer(other)
+        out = other.zeros(X.size, vc.f32)
+        device.compile(programs.saxpy()).launch(x, y, out, 2.0)
+        np.testing.assert_array_equal(3 * X, out.numpy())
+
+
+@scenario
 def fused_graphs(device: vc.Device) -> None:
     """Steps that become one kernel, and the recorded ones beside them, with arrays of the graph alone."""
     kernel = device.compile(programs.saxpy())

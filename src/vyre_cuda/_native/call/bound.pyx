@@ -79,6 +79,8 @@ cdef bint launch_plain(Call call, tuple args, Context context, vyc_stream *strea
             if status != VYC_E_INVALID:
                 _before = call._values  # released when this returns
                 call._values = args
+        if status == VYC_E_INVALID:
+            return False  # an array of a peer, perhaps; else the general path says what is wrong
         check(status)
         return True
     finally:

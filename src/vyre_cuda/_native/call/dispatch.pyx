@@ -9,7 +9,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport uint32_t, uint64_t
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_E_TIMEOUT, VYC_OK, vyc_prepared_launch, vyc_prepared_run, vyc_prepared_submit, vyc_status, vyc_ticket,
+    VYC_E_INVALID, VYC_E_TIMEOUT, VYC_OK, vyc_prepared_launch, vyc_prepared_run, vyc_prepared_submit, vyc_status, vyc_ticket,
 )
 from vyre_cuda._native.core.context cimport Stream, load, looks_deep
 from vyre_cuda._native.memory.adopted cimport stream_of
@@ -106,6 +106,8 @@ cdef class Dispatcher(Framer):
             with nogil:
                 status = vyc_prepared_run(self._prepared._h, &ticket, &frame.run)
         if status != VYC_OK:
+            if status == VYC_E_INVALID and ticket == NULL:
+                return False  # likewise
             finish_run(self._prepared, status, ticket, &frame.run)
         return True
 
@@ -131,6 +133,8 @@ cdef class Dispatcher(Framer):
                 if frame.mixed:
                     return None
                 submit_run(self._prepared, &ticket._h, &frame.run)
+            elif status == VYC_E_INVALID:
+                return None
             elif status != VYC_OK:
                 check(status)
             ticket._keep = (args, results)
@@ -219,6 +223,7 @@ cdef object launch_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
 cdef bint launch_frame(Dispatcher dispatcher, PyObject *const *args, Py_ssize_t n, object grid, Stream on) except -1:
     """Whether it was a plain launch and has been made."""
     cdef Frame *frame = take_frame(dispatcher, &dispatcher._launches)
+    cdef vyc_status status
     try:
         if not dispatcher.prepare_launch(frame, args, n, grid) and not (
                 dispatcher.was_left(frame, grid) and dispatcher.prepare_launch(frame, args, n, grid)):
@@ -227,7 +232,11 @@ cdef bint launch_frame(Dispatcher dispatcher, PyObject *const *args, Py_ssize_t 
         # Where it may block, the general path releases the GIL and keeps the arrays alive meanwhile.
         if looks_deep(dispatcher._prepared.context, frame.run.stream):
             return False
-        check(vyc_prepared_launch(dispatcher._prepared._h, &frame.run))
+        status = vyc_prepared_launch(dispatcher._prepared._h, &frame.run)
+        if status != VYC_OK:
+            if status == VYC_E_INVALID:
+                return False  # an array of a peer, perhaps; else the general path says what is wrong
+            check(status)
         return True
     finally:
         give_frame(frame, &dispatcher._launches)

@@ -166,6 +166,9 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_copy_try_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t nbytes, int64_t timeout_ns)
     vyc_status vyc_copy_try_out(vyc_buffer *source, uint64_t offset, void *data_out, uint64_t nbytes,
                                 int64_t timeout_ns)
+    vyc_status vyc_context_enable_peer(vyc_context *context, vyc_context *other)
+    vyc_status vyc_context_can_access_peer(vyc_context *context, int32_t ordinal, uint32_t *access_out)
+    vyc_status vyc_buffer_adopt_peer(vyc_buffer **buffer_out, vyc_context *context, vyc_buffer *of)
     vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *source, uint64_t from_offset, uint64_t nbytes)
     vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes, uint64_t nbytes)
     ctypedef struct vyc_notice:

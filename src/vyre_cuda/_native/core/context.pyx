@@ -7,7 +7,7 @@ from libc.string cimport memset
 
 from vyre_cuda._native.core.c_api cimport (
     VYC_NOT_READY, VYC_OK, uint64_t, vyc_caps, vyc_caps_field, vyc_context, vyc_context_caps, vyc_context_close_for,
-    vyc_context_count, vyc_context_count_timing, vyc_context_in_flight, vyc_context_measure, vyc_context_memory_stats,
+    vyc_context_can_access_peer, vyc_context_count, vyc_context_count_timing, vyc_context_enable_peer, vyc_context_in_flight, vyc_context_measure, vyc_context_memory_stats,
     vyc_context_open, vyc_context_release, vyc_context_reset_stats, vyc_context_set_memory_budget,
     vyc_context_set_patience, vyc_context_stats, vyc_context_supports, vyc_context_synchronize_for,
     vyc_context_trace, vyc_context_trim,
@@ -262,6 +262,18 @@ cdef class Context:
         """UnsupportedError where the device or its driver lacks it, ValueError for an unknown name."""
         cdef bytes encoded = capability.encode("utf-8", "replace")
         check(vyc_context_supports(self._h, encoded))
+
+    def can_access_peer(self, int ordinal) -> bool:
+        """Whether this device can reach the memory of another one of its driver."""
+        cdef uint32_t can = 0
+        with nogil:
+            check(vyc_context_can_access_peer(self._h, ordinal, &can))
+        return can != 0
+
+    def enable_peer(self, Context other not None) -> None:
+        """Let kernels of this context use memory of the other one. UnsupportedError where that is impossible."""
+        with nogil:
+            check(vyc_context_enable_peer(self._h, other._h))
 
     def trim(self) -> None:
         with nogil:

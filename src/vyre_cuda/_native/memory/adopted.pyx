@@ -6,7 +6,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_FOREIGN_READ_ONLY, vyc_buffer_adopt, vyc_buffer_is_read_only, vyc_buffer_order, vyc_context_stream,
+    VYC_FOREIGN_READ_ONLY, vyc_buffer_adopt, vyc_buffer_adopt_peer, vyc_buffer_is_read_only, vyc_buffer_order, vyc_context_stream,
     vyc_foreign_memory, vyc_stream, vyc_stream_adopt,
 )
 from vyre_cuda._native.core.context cimport Context, Event, Stream
@@ -112,6 +112,13 @@ def adopt_memory(
     except BaseException:
         Py_DECREF(owner)
         raise
+    return buffer
+
+
+def adopt_peer(Context context not None, Buffer of not None) -> Buffer:
+    """Memory of another context of the driver, which stays alive, as memory of this one."""
+    cdef Buffer buffer = Buffer.__new__(Buffer)
+    check(vyc_buffer_adopt_peer(&buffer._h, context._h, of._h))
     return buffer
 
 

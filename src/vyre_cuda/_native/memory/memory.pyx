@@ -193,10 +193,14 @@ cdef class Span:
     def copy_from(self, data, offset=0):
         """Write data to this array.
 
+        Data of another device is copied in call order of both, from memory to memory where `device.peers` says so, else
+        by way of the host.
+
         Parameters
         ----------
         data
-            An array of this array's dtype; in a recording a device array, a page-locked array or a symbol.
+            An array of this array's dtype, a device array of any device among them; in a recording a device array, a
+            page-locked array or a symbol.
         offset
             The element at which it begins.
 
@@ -205,7 +209,7 @@ cdef class Span:
         TypeError
             Another dtype.
         ValueError
-            Data that reaches beyond the array, or is on another device.
+            Data that reaches beyond the array; in a recording also data of another device that is not an enabled peer.
         """
         if not copy_in(self, data, offset):
             self._copy_from(data, offset)

@@ -56,21 +56,20 @@ def emulator_driver() -> Driver:
 
 def _open(which: int | str) -> tuple[Driver, int]:
     if isinstance(which, bool) or not isinstance(which, (int, str)):
-        raise TypeError(
-            f'a device is an ordinal, "cuda", "emulator", "emulator:N" or "auto", not a {type(which).__name__}'
-        )
+        names = '"cuda", "cuda:N", "emulator", "emulator:N" or "auto"'
+        raise TypeError(f"a device is an ordinal, {names}, not a {type(which).__name__}")
     if isinstance(which, int):
         return cuda_driver(), which
     name, _, number = which.partition(":")
     if which == "emulator" or (name == "emulator" and number.isascii() and number.isdigit()):
         return _emulated(int(number or 0))
-    if which == "cuda":
-        return cuda_driver(), 0
+    if which == "cuda" or (name == "cuda" and number.isascii() and number.isdigit()):
+        return cuda_driver(), int(number or 0)
     if which.isascii() and which.isdigit():
         return cuda_driver(), int(which)
     if which == "auto":
         return _automatic()
-    raise ValueError(f'device {which!r}; it must be an ordinal, "cuda", "emulator", "emulator:N" or "auto"')
+    raise ValueError(f'device {which!r}; it must be an ordinal, "cuda", "cuda:N", "emulator", "emulator:N" or "auto"')
 
 
 def _emulated(ordinal: int) -> tuple[Driver, int]:

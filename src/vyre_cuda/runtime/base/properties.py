@@ -17,6 +17,17 @@ class DeviceInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerInfo:
+    """Another device of the same driver; `is_direct`: this device can reach its memory, so that copies go from memory
+    to memory and kernels can be let use it. Else copies go by way of the host.
+    """
+
+    ordinal: int
+    name: str
+    is_direct: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceProperties:
     """All that is queried when a device is opened. Sizes in bytes, rates in kHz; -1 where the driver does not know."""
 
@@ -62,6 +73,11 @@ class DeviceProperties:
     pci_domain_id: int
     pci_bus_id: int
     pci_device_id: int
+
+    @property
+    def label(self) -> str:
+        """What names the device in messages and to `Device`: "cuda:0", "emulator:1"."""
+        return f"{'emulator' if self.is_emulator else 'cuda'}:{self.ordinal}"
 
     @classmethod
     def of(cls, caps: dict[str, Any]) -> DeviceProperties:

@@ -27,7 +27,7 @@ from vyre_cuda.ir.core.types import TYPES, Type, bf16, by_dtype
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.device_selection import cuda_driver, emulator_driver, open_driver
-from vyre_cuda.runtime.base.properties import DeviceInfo, DeviceProperties, MemoryStats
+from vyre_cuda.runtime.base.properties import DeviceInfo, DeviceProperties, MemoryStats, PeerInfo
 from vyre_cuda.runtime.base.range_names import COMPILE
 from vyre_cuda.runtime.kernel import compiler_fingerprint
 from vyre_cuda.runtime.kernel.kernel import Kernel
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.graph.graph import Graph
     from vyre_cuda.runtime.kernel import blocks, loaded_kernel, preloading, warmup
     from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
-    from vyre_cuda.runtime.memory import interop, shapes
+    from vyre_cuda.runtime.memory import interop, peers, shapes
     from vyre_cuda.runtime.worker import worker as workers
     from vyre_cuda.runtime.worker.worker import Worker
 else:
@@ -59,6 +59,7 @@ else:
     graphs = later("vyre_cuda.runtime.graph.graph")
     known = later("vyre_cuda.ir.call.known")
     interop = later("vyre_cuda.runtime.memory.interop")
+    peers = later("vyre_cuda.runtime.memory.peers")
     shapes = later("vyre_cuda.runtime.memory.shapes")
     preloading = later("vyre_cuda.runtime.kernel.preloading")
     support = later("vyre_cuda.runtime.device.support")
@@ -76,8 +77,9 @@ class Device(memory.Allocator, Telemetry):
     Parameters
     ----------
     which
-        The number of a CUDA device; "cuda" for the first one; "emulator", which runs on the CPU; or "auto" for what
-        VYRE_CUDA_DEVICE names, else a CUDA device if there is one, else the emulator with a RuntimeWarning.
+        The number of a CUDA device, or "cuda:1"; "cuda" for the first one; "emulator", which runs on the CPU, or
+        "emulator:1"; or "auto" for what VYRE_CUDA_DEVICE names, else a CUDA device if there is one, else the emulator
+        with a RuntimeWarning.
     check
         The mistakes in programs, one name or several, that the emulator looks for: for "races", a wait raises
         DataRaceError, for "initialized" UninitializedError.
@@ -115,6 +117,39 @@ class Device(memory.Allocator, Telemetry):
     def target(self) -> Target:
         """What kernels are compiled for: the newest known target that the device and the driver support."""
         return targets.target_for(self.properties.compute_capability, self.properties.driver_version)
+
+    # ---- other devices ----------------------------------------------------------------------------------------------
+
+    @property
+    def peers(self) -> tuple[PeerInfo, ...]:
+        """The other devices of the same driver, in order of their numbers, and whether this one can reach their memory.
+
+        Copies between arrays go from memory to memory then, and `enable_peer` is possible; else copies go by way of the
+        host.
+        """
+        return peers.peers_of(self)
+
+    def enable_peer(self, other: Device) -> None:
+        """Let kernels of this device take arrays of another one, in launches, calls and recorded graphs.
+
+        Each use comes after the work that the other device was given on the array, and its later work after the use.
+        The other direction is a call of its own. Copies between devices need none.
+
+        Parameters
+        ----------
+        other
+            Another open device of the same driver.
+
+        Raises
+        ------
+        UnsupportedError
+            The devices cannot reach each other's memory: copy arrays instead.
+        TypeError
+            Not a Device.
+        ValueError
+            This device itself.
+        """
+        peers.enable(self, other)
 
     # ---- kernels ----------------------------------------------------------------------------------------------------
 
@@ -728,7 +763,7 @@ class Device(memory.Allocator, Telemetry):
     __reduce_ex__ = refuse_pickle
 
     def __repr__(self) -> str:
-        return f"<vyre_cuda.Device {self.properties.name}>"
+        return f"<vyre_cuda.Device {self.properties.label}: {self.properties.name}>"
 
 
 def devices() -> list[DeviceInfo]:

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.graph import explained
     from vyre_cuda.runtime.kernel.kernel import Kernel
     from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
-
+    from vyre_cuda.runtime.memory import peers
 else:
+    peers = later("vyre_cuda.runtime.memory.peers")
     explained = later("vyre_cuda.runtime.graph.explained")
 
 _Given = TypeVar("_Given")
@@ -195,15 +196,17 @@ class Graph(native.Replayer):
         self._add(CopyStep(out, kept(array)))
 
     def _launch(self, kernel: Kernel, values: Mapping[str, Any], grid: Any) -> None:
-        self._add(LaunchStep(kernel, {name: kept(value) for name, value in values.items()}, grid))
+        given = {
+            name: kept(peers.here_if_array(self.device, value, f"{kernel.program.name}: argument {name}"))
+            for name, value in values.items()
+        }
+        self._add(LaunchStep(kernel, given, grid))
 
     def _launch_loaded(self, kernel: ForeignKernel, args: tuple[Any, ...], shape: tuple[Any, Any, int, bool]) -> None:
         self._add(LoadedStep(kernel, tuple(kept(value) for value in args), shape))
 
     def _copy(self, to: DeviceArray, source: Any) -> None:
-        if isinstance(source, DeviceArray):
-            self._check_device(source)
-        self._add(CopyStep(to, kept(source)))
+        self._add(CopyStep(to, kept(peers.here_if_array(self.device, source, "what a recorded copy reads"))))
 
     def _fill(self, to: DeviceArray, value: Any) -> None:
         self._add(FillStep(kept(to), value))
@@ -469,7 +472,8 @@ class Graph(native.Replayer):
 
     def _check_device(self, array: DeviceArray) -> None:
         if array.device is not self.device:
-            raise ValueError("the array is on another device")
+            other = array.device.properties.label
+            raise ValueError(f"the array is on another device, {other}; the graph is on {self.device.properties.label}")
 
     def _check_until(self, until: Any) -> Any:
         if until is None:

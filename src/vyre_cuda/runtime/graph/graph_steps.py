@@ -17,6 +17,7 @@ from vyre_cuda._native.graph.graph import Transfer
 from vyre_cuda._native.memory.memory import find_pinned
 from vyre_cuda.errors import RecordingError, UnsupportedError
 from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.later import later
 from vyre_cuda.records import dataclass, field
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.temporary import in_place
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.kernel.kernel import Kernel
     from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
+    from vyre_cuda.runtime.memory import peers
+else:
+    peers = later("vyre_cuda.runtime.memory.peers")
 
 # The values of symbols by name, and the places of temporary arrays by root.
 Given: TypeAlias = Mapping[Any, Any]
@@ -45,7 +49,9 @@ def resolve(value: Any, given: Given) -> Any:
 
 
 def told(device: Device, value: Any, stream: Stream | None) -> Any:
-    """Another library's array, whose owner is told the stream of the replay like that of a launch."""
+    """Another library's array, whose owner is told the stream of the replay like that of a launch; a peer's array."""
+    if isinstance(value, DeviceArray):
+        return value if value.device is device else peers.here_if_array(device, value, "an argument")
     return adopt(device, value, stream) if stream is not None and is_foreign(value) else value
 
 

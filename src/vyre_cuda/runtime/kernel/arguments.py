@@ -21,12 +21,16 @@ from vyre_cuda.ir.call.sizes import Extents, value_words
 from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
+from vyre_cuda.later import later
 from vyre_cuda.runtime.memory.array import DeviceArray
 from vyre_cuda.runtime.memory.interop import adopt, is_foreign
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.kernel.kernel import Kernel
+    from vyre_cuda.runtime.memory import peers
+else:
+    peers = later("vyre_cuda.runtime.memory.peers")
 
 # The most iterations that a run's C struct can hold.
 MOST_ITERATIONS = 2**32 - 1
@@ -171,12 +175,10 @@ def _checked(device: Device, program: Program, what: str, parameter: Parameter, 
     where = f"{program.name}: {what}"
     if value.dtype != parameter.type.dtype:
         raise TypeError(f"{where} is an array of {value.dtype}; it needs {parameter.type.dtype}")
-    if value.device is not device:
-        raise ValueError(f"{where} is an array on another device")
     if value.is_freed:
         raise ValueError(f"{where} was freed")
     value._alive()  # a temporary array of a graph has no memory that anything else could use
-    return value
+    return value if value.device is device else peers.here(device, value, where)
 
 
 def all_parameters(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -138,11 +138,18 @@ class DeviceArray(Span):
             transfers.require_array("copy_from", data)
         start = self._place("copy_from", data.dtype, offset, data.size)
         if isinstance(data, DeviceArray):
-            if data.device is not self.device:
-                raise ValueError("copy_from needs an array on the same device")
-            buffer.copy_from(start, data._alive(), data.offset, data.nbytes)
+            self._copy_across(buffer, start, data)
         else:
             transfers.upload(self.device, [(buffer, start, data)])
+
+    def _copy_across(self, buffer: Buffer, start: int, data: DeviceArray) -> None:
+        """From an array of this device or of any other."""
+        if data.device is not self.device:
+            data.device._refuse_in_recording("a copy to another device")
+            if data.device.properties.is_emulator != self.device.properties.is_emulator:
+                transfers.upload(self.device, [(buffer, start, data.numpy())])
+                return
+        buffer.copy_from(start, data._alive(), data.offset, data.nbytes)
 
     def _place(self, what: str, dtype: np.dtype[Any], offset: int, count: int) -> int:
         """The byte offset in the buffer of `count` elements starting at element `offset`."""

@@ -84,6 +84,7 @@ def _buffer(device: Device, what: str, array: Any) -> Buffer:
     if not isinstance(array, Span):
         raise TypeError(f"{what}: a {type(array).__name__} where a DeviceArray is needed")
     if array.device is not device:
-        raise ValueError(f"{what}: the array is on another device")
+        other, own = array.device.properties.label, device.properties.label
+        raise ValueError(f"{what}: the array is on another device, {other}, not on {own}")
     buffer: Buffer = array._alive()  # type: ignore[attr-defined]  # the Spans there are are DeviceArrays
     return buffer
