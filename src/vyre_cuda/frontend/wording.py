@@ -110,6 +110,11 @@ def message_of(error: Exception) -> str:
             "a dict of Python is asked for a value of the device: make it a NumPy array above the kernel, with "
             ".flags.writeable = False, or write if and elif"
         )
+    if isinstance(error, IndexError) and str(error).startswith("only integers, slices"):
+        return (
+            "a NumPy array is indexed with a value of the device in a function of Python: decorate the function with "
+            "@vc.func, where a read-only array is a table"
+        )
     if isinstance(error, (KeyError, IndexError, ZeroDivisionError, OverflowError)):
         return f"{type(error).__name__} when the program was built: {error}"
     return str(error)

@@ -153,6 +153,12 @@ def test_copies_are_new_arrays(array: vc.DeviceArray) -> None:
     np.testing.assert_array_equal(X, array.numpy())
 
 
+@pytest.mark.parametrize("shape", [(0,), (1,), (2, 3)])
+def test_whether_an_array_is_true_is_refused_as_ambiguous(device: vc.Device, shape: tuple[int, ...]) -> None:
+    with pytest.raises(TypeError, match=r"ambiguous; write a.size > 0"):
+        bool(device.zeros(shape, vc.f32))
+
+
 def test_comparing_arrays_is_refused_as_ambiguous(device: vc.Device, array: vc.DeviceArray) -> None:
     with pytest.raises(TypeError, match=r"ambiguous; compare elements with a.numpy\(\)"):
         assert array == array.copy()

@@ -1147,3 +1147,20 @@ def arguments_in_another_order() -> Any:
         out[0] = t[0]
 
     return f
+
+
+STEPS = np.arange(4, dtype=np.float32)
+STEPS.flags.writeable = False
+
+
+def step_of(i: Any) -> Any:
+    return STEPS[i]
+
+
+@wrong
+def array_in_a_plain_function() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = step_of(vc.global_id.x)
+
+    return f

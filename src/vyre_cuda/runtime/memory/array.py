@@ -103,6 +103,11 @@ class DeviceArray(Span):
             "comparing a device array is ambiguous; compare elements with a.numpy() == b.numpy(), objects with a is b"
         )
 
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "whether a device array is true is ambiguous; write a.size > 0, a is not None, or a.numpy().any()"
+        )
+
     def __repr__(self) -> str:
         state = f"{self.count} elements" if self.ndim == 1 else f"of shape {self.shape}"
         state = "freed" if self.is_freed else state
