@@ -104,8 +104,10 @@ static vyc_status start(vyc_driver *driver, const char *path) {
                      version / 1000, version % 1000 / 10);
   driver->version = version;
   driver->is_emulator = dlsym(driver->library, VYC_EMULATOR_MARK) != NULL;
-  if (driver->is_emulator)
+  if (driver->is_emulator) {
     *(void **)&driver->unspecified = dlsym(driver->library, VYC_EMULATOR_UNSPECIFIED);
+    *(void **)&driver->temporary_like = dlsym(driver->library, VYC_EMULATOR_TEMPORARY_LIKE);
+  }
   return VYC_OK;
 }
 

@@ -122,6 +122,9 @@ typedef CUresult(CUDAAPI *vyc_stream_depend_function)(CUstream stream, CUgraphNo
 typedef int (*vyc_unspecified_function)(uint64_t report, uint32_t binding, uint64_t address,
                                         uint64_t bytes);
 
+#define VYC_EMULATOR_TEMPORARY_LIKE "vyre_emulator_temporary_like"
+typedef void (*vyc_temporary_function)(uint64_t of, uint64_t address);
+
 /* The oldest driver API this library works with. */
 #define VYC_DRIVER_MINIMUM 12000
 
@@ -139,7 +142,8 @@ struct vyc_driver {
   int32_t version;
   int32_t device_count;
   int32_t is_emulator;
-  vyc_unspecified_function unspecified; /* the emulator's */
+  vyc_unspecified_function unspecified; /* the emulator's, like the next */
+  vyc_temporary_function temporary_like;
   uint32_t references;
 };
 

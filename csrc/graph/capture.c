@@ -2,36 +2,79 @@
  * the values of this replay, its branches and its loops.
  *
  * They are made as the nodes of a second recorded graph, which holds what they use as long as
- * anything can launch them (context/captured_hold.c), and which has counters and barriers of its
- * own: it is unknown when they run, and nothing outside of the captured graph can be ordered with
- * them. */
+ * anything can launch them (context/captured_hold.c), and which has counters, barriers and other
+ * memory of its own (own.c): it is unknown when they run, and nothing outside of the captured graph
+ * can be ordered with them. */
 #include <stdlib.h>
 
 #include "graph.h"
 
 /* ---- the second graph ------------------------------------------------------------------------ */
 
-static vyc_status copy_values(vyc_graph *copy, const vyc_step *step,
-                              const vyc_graph_change *change) {
-  const vyc_run *run = change == NULL ? &step->base->run : change->run;
-  const vyc_graph_transfer *transfer = change == NULL ? &step->base->transfer : change->transfer;
-  return vyc__add_values(copy, NULL, step->kind, step->prepared, run, transfer, step->rows);
+static vyc_status copy_transfer(vyc_graph *copy, const vyc_graph *graph,
+                                const vyc_graph_transfer *of) {
+  vyc_graph_transfer transfer = *of;
+  transfer.to = vyc__own_instead(copy, graph, of->to);
+  transfer.from = vyc__own_instead(copy, graph, of->from);
+  return vyc__add_values(copy, NULL, STEP_TRANSFER, NULL, NULL, &transfer, NULL);
 }
 
-static vyc_status copy_repeat(vyc_graph *copy, const vyc_step *step) {
+static vyc_status copy_launch(vyc_graph *copy, const vyc_graph *graph, const vyc_step *step,
+                              const vyc_run *run) {
+  uint32_t number = 0;
+  VYC_TRY(vyc__add_values(copy, &number, STEP_LAUNCH, step->prepared, run, NULL, step->rows));
+  vyc_step *made = &copy->steps[number];
+  for (uint32_t i = 0; i < step->prepared->binding_count; i++) {
+    vyc_argument *argument = &made->base->arguments[i];
+    vyc_buffer *before = argument->buffer;
+    argument->buffer = vyc__own_instead(copy, graph, before);
+    if (argument->buffer == before) continue;
+    vyc__child_retain(&argument->buffer->child);
+    vyc_buffer_release(before);
+  }
+  vyc__values_refresh(made, made->base);
+  return VYC_OK;
+}
+
+/* With a table of the memory that stands for that of the graph alone. */
+static vyc_status copy_rows(vyc_graph *copy, const vyc_graph *graph, const vyc_step *step) {
+  const vyc_own_rows *own_rows = step->rows->own;
+  vyc_own_rows *moved = NULL;
+  VYC_TRY(vyc__own_rows_keep(graph, &moved, own_rows->prepared, &own_rows->rows));
+  const uint64_t count = (uint64_t)moved->rows.count * moved->rows.argument_count;
+  for (uint64_t i = 0; i < count; i++)
+    moved->arguments[i].buffer = vyc__own_instead(copy, graph, moved->arguments[i].buffer);
+  const vyc_status status = vyc__add_table(copy, moved->prepared, step->prepared, &moved->rows);
+  vyc__own_rows_drop(moved);
+  return status;
+}
+
+static vyc_status copy_values(vyc_graph *copy, const vyc_graph *graph, const vyc_step *step,
+                              const vyc_graph_change *change) {
+  const vyc_values *base = step->base;
+  if (step->kind == STEP_TRANSFER)
+    return copy_transfer(copy, graph, change == NULL ? &base->transfer : change->transfer);
+  if (step->rows != NULL && step->rows->own != NULL) return copy_rows(copy, graph, step);
+  return copy_launch(copy, graph, step, change == NULL ? &base->run : change->run);
+}
+
+static vyc_status copy_repeat(vyc_graph *copy, const vyc_graph *graph, const vyc_step *step) {
   uint32_t number = 0;
   const uint64_t offset = step->until == NULL ? 0 : step->until_address - step->until->address;
-  VYC_TRY(vyc__add_repeat(copy, &number, step->times, step->until, offset, step->until_bytes));
+  vyc_buffer *until = vyc__own_instead(copy, graph, step->until);
+  VYC_TRY(vyc__add_repeat(copy, &number, step->times, until, offset, step->until_bytes));
   copy->steps[number].end = step->end;
   return VYC_OK;
 }
 
 static vyc_status copy_steps(vyc_graph *copy, const vyc_graph *graph,
                              const vyc_graph_change *changes, uint32_t count) {
+  VYC_TRY(vyc__own_copy(copy, graph));
   for (uint32_t i = 0; i < graph->step_count; i++) {
     const vyc_step *step = &graph->steps[i];
     const vyc_graph_change *change = count > 0 && changes->step == i ? changes : NULL;
-    VYC_TRY(step->kind == STEP_REPEAT ? copy_repeat(copy, step) : copy_values(copy, step, change));
+    VYC_TRY(step->kind == STEP_REPEAT ? copy_repeat(copy, graph, step)
+                                      : copy_values(copy, graph, step, change));
     if (change == NULL) continue;
     changes++;
     count--;

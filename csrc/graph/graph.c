@@ -37,6 +37,7 @@ static void graph_finish(vyc_child *child) {
   for (uint32_t i = 0; i < graph->step_count; i++) step_end(&graph->steps[i]);
   vyc__far_free(&graph->used.far);
   vyc__far_free(&graph->ordered.far);
+  vyc__own_drop(graph);
   vyc__symbols_free(graph);
   free(graph->steps);
   free(graph->open);

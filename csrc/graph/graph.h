@@ -7,113 +7,9 @@
 #ifndef VYC_GRAPH_GRAPH_H
 #define VYC_GRAPH_GRAPH_H
 
-#include "room.h"
+#include "step.h"
 
-#define VYC_NONE UINT32_MAX
 #define VYC_MOST_NODES UINT64_C(262144) /* of a graph */
-
-typedef struct vyc_access {
-  uint64_t begin, end; /* addresses of the device or of page-locked memory */
-  uint32_t write;
-  uint32_t reserved;
-} vyc_access;
-
-/* ---- dependencies.c ---- */
-
-#define VYC_ORDER_CHAINS 32u
-
-typedef struct vyc_order_node {
-  uint32_t chain, position;        /* chain VYC_ORDER_CHAINS: on no chain */
-  uint32_t clock[VYC_ORDER_CHAINS]; /* by chain: the last position before it, or its own */
-  bool followed;                   /* a node depends on it */
-} vyc_order_node;
-
-typedef struct vyc_order_segment {
-  uint64_t begin, end;
-  uint32_t writer;  /* VYC_NONE: not written yet */
-  uint32_t readers; /* since then: a list in `cells` */
-} vyc_order_segment;
-
-typedef struct vyc_order_cell {
-  uint32_t node, next;
-} vyc_order_cell;
-
-/* An order of zeros is empty. */
-typedef struct vyc_order {
-  bool serial; /* every node comes after the one before it */
-  bool path;   /* they turned out to be in such an order; valid if there is a node */
-  uint32_t node_count, node_room;
-  vyc_order_node *nodes;
-  uint32_t segment_count, segment_room;
-  vyc_order_segment *segments; /* sorted, disjoint */
-  uint32_t cell_count, cell_room;
-  vyc_order_cell *cells;
-  uint32_t found_count, found_room;
-  uint32_t *found;
-  uint32_t tail[VYC_ORDER_CHAINS];
-  uint32_t chain_count;
-} vyc_order;
-
-/* Add the next node, number node_count, with what it touches. The nodes that it must follow, newest
- * first and without those that follow from the others, are in `found` until the next call. */
-vyc_status vyc__order_add(vyc_order *order, const vyc_access *accesses, uint32_t count);
-/* Put the nodes on which no other node depends into `found`. */
-vyc_status vyc__order_ends(vyc_order *order);
-/* Make it empty again, keeping its memory. */
-void vyc__order_reset(vyc_order *order);
-void vyc__order_free(vyc_order *order);
-
-/* Room for `count` elements; the array grows by doubling. VYC_E_MEMORY leaves it as it is. */
-vyc_status vyc__grow(void *array, uint32_t *room, uint32_t count, size_t element_bytes);
-
-/* ---- steps ---- */
-
-enum { STEP_LAUNCH, STEP_TRANSFER, STEP_REPEAT };
-
-/* The parameters of a launch or transfer. */
-typedef struct vyc_values {
-  vyc_run run;
-  vyc_argument *arguments;
-  uint64_t *scalars;
-  uint8_t *block;
-  void **pointers; /* pointers into it */
-  vyc_graph_transfer transfer;
-  uint64_t to, from; /* addresses of the transfer */
-} vyc_values;
-
-/* What the rows touch of a step that is many launches as one. */
-typedef struct vyc_row_memory {
-  uint32_t access_count, buffer_count;
-  vyc_access *accesses;
-  vyc_buffer **buffers; /* each once; held by the step */
-} vyc_row_memory;
-
-#define VYC_STEP_VALUES 3 /* the base, what the executable graph has, and what it is to have */
-
-typedef struct vyc_step {
-  uint32_t kind;
-  bool away;             /* listed in graph->away: the executable graph may not have `base` */
-  bool stale;            /* it is unknown what the executable graph has */
-  bool built_empty;      /* no node was made for it: no threads, or no bytes */
-  bool moved;            /* `base` touches other ranges than the edges were made for */
-  uint32_t end;          /* REPEAT: one past its last step */
-  uint32_t first_node;   /* of a list linked by vyc_node.next */
-  uint32_t access_count;
-  vyc_access *built;     /* the ranges that the edges were made for */
-  vyc_prepared *prepared;
-  vyc_row_memory *rows; /* of many launches, whose entry `prepared` is; or NULL */
-  vyc_block *barrier; /* state of the kernel's grid barrier, for this step alone; or NULL */
-  uint64_t report; /* where the prepared kernel reports in this graph; or 0 */
-  vyc_values *values[VYC_STEP_VALUES]; /* the second and third are created when needed */
-  vyc_values *base; /* one of them; it holds its buffers, and the others hold nothing */
-  vyc_values *now; /* what the executable graph has, unless stale */
-  vyc_values *target; /* during a launch: what it is to have; NULL: the base */
-  uint64_t clears[VYC_MAX_BINDINGS / 64]; /* a bit for each binding that nodes clear */
-  uint64_t times; /* REPEAT; 0 with `until`: no limit */
-  vyc_buffer *until; /* or NULL */
-  uint64_t until_address;
-  uint32_t until_bytes;
-} vyc_step;
 
 enum { /* vyc_node.role; other values: the number of the binding that it clears */
        NODE_LAUNCH = VYC_MAX_BINDINGS,
@@ -196,6 +92,9 @@ struct vyc_graph {
   vyc_marked marked; /* what the last launch knew of their marks */
   uint32_t pinned_count;
   vyc_pinned **pinned; /* that of the base values; room for all steps */
+  uint32_t own_count, own_room;
+  vyc_buffer **own; /* memory of the graph alone; in a captured graph what stands for it */
+  bool own_watched; /* by the emulator */
   uint32_t symbol_count, symbol_room;
   vyc_symbol *symbols;
   uint32_t launches_with; /* of launches with values */
@@ -233,35 +132,6 @@ static inline void vyc__graph_give(const vyc_graph *graph, vyc_block *block) {
   vyc_context *context = graph->child.context;
   vyc__pool_give_used(context, vyc__device_pool(context), block, atomic_load(&graph->used.near),
                       &graph->used.far);
-}
-
-/* ---- steps.c ---- */
-
-/* Values of a step that are neither its base nor what the executable graph has. */
-vyc_status vyc__step_spare(vyc_step *step, vyc_values **values_out);
-void vyc__step_free(vyc_step *step);
-vyc_status vyc__recorded_check(const vyc_prepared *prepared, const vyc_run *run);
-vyc_status vyc__transfer_check(const vyc_context *context, const vyc_graph_transfer *transfer);
-/* Copy parameters that were checked. */
-void vyc__values_set(const vyc_step *step, vyc_values *values, const vyc_run *run,
-                     const vyc_graph_transfer *transfer);
-/* Write the block again, of arguments and scalars that were changed. */
-void vyc__values_refresh(const vyc_step *step, vyc_values *values);
-void vyc__values_hold(const vyc_step *step, const vyc_values *values);
-void vyc__values_drop(const vyc_step *step, const vyc_values *values);
-bool vyc__values_equal(const vyc_step *step, const vyc_values *a, const vyc_values *b);
-static inline bool vyc__is_fill(const vyc_graph_transfer *transfer) {
-  return transfer->from == NULL && transfer->from_host == NULL;
-}
-/* Visits what a step touches, one range at a time: all of them would be too much for the stack. */
-uint32_t vyc__access_count(const vyc_step *step, const vyc_values *values);
-vyc_access vyc__access(const vyc_step *step, const vyc_values *values, uint32_t i);
-/* The same; `accesses_out` has room for them. */
-uint32_t vyc__step_accesses(const vyc_step *step, const vyc_values *values,
-                            vyc_access *accesses_out);
-static inline bool vyc__step_is_empty(const vyc_step *step, const vyc_values *values) {
-  return step->kind == STEP_LAUNCH ? vyc__grid_is_empty(values->run.grid)
-                                   : values->transfer.bytes == 0;
 }
 
 /* ---- nodes.c: parameters of the driver's nodes ---- */
@@ -379,6 +249,26 @@ vyc_status vyc__row_memory_new(vyc_row_memory **rows_out, uint32_t accesses, uin
 /* A copy, with holds on the buffers. */
 vyc_status vyc__row_memory_copy(vyc_row_memory **copy_out, const vyc_row_memory *rows);
 void vyc__row_memory_drop(vyc_row_memory *rows);
+
+/* ---- rows.c ---- */
+
+/* Add a step for rows that need no clears. */
+vyc_status vyc__add_table(vyc_graph *graph, vyc_prepared *prepared, vyc_prepared *entry,
+                          const vyc_rows *rows);
+
+/* ---- own.c ---- */
+
+/* The number of the buffer among those of the graph alone; VYC_NONE: it is not one of them. */
+uint32_t vyc__own_place(const vyc_graph *graph, const vyc_buffer *buffer);
+void vyc__own_drop(vyc_graph *graph);
+/* Give `copy` memory of its own. */
+vyc_status vyc__own_copy(vyc_graph *copy, const vyc_graph *graph);
+/* What stands in `copy` for a buffer of `graph`, which may be the buffer itself. */
+vyc_buffer *vyc__own_instead(const vyc_graph *copy, const vyc_graph *graph, vyc_buffer *buffer);
+/* A copy of the rows if they use memory of the graph alone, else *kept_out stays as it is. */
+vyc_status vyc__own_rows_keep(const vyc_graph *graph, vyc_own_rows **kept_out,
+                              vyc_prepared *prepared, const vyc_rows *rows);
+void vyc__own_rows_drop(vyc_own_rows *kept);
 
 /* ---- symbols.c ---- */
 

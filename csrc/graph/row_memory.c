@@ -10,6 +10,7 @@ vyc_status vyc__row_memory_new(vyc_row_memory **rows_out, uint32_t accesses, uin
   if (rows == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   rows->access_count = accesses;
   rows->buffer_count = 0;
+  rows->own = NULL;
   rows->accesses = (vyc_access *)(void *)(rows + 1);
   rows->buffers = (vyc_buffer **)(void *)(rows->accesses + accesses);
   *rows_out = rows;
@@ -30,5 +31,6 @@ vyc_status vyc__row_memory_copy(vyc_row_memory **copy_out, const vyc_row_memory 
 void vyc__row_memory_drop(vyc_row_memory *rows) {
   if (rows == NULL) return;
   for (uint32_t i = 0; i < rows->buffer_count; i++) vyc_buffer_release(rows->buffers[i]);
+  vyc__own_rows_drop(rows->own);
   free(rows);
 }

@@ -32,15 +32,27 @@ static vyc_status list_memory(vyc_row_memory **rows_out, const vyc_kept_rows *ke
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static vyc_status add_table(vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry,
-                            const vyc_kept_rows *kept, const vyc_rows *rows) {
+static vyc_status add_table(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared,
+                            vyc_prepared *entry, const vyc_kept_rows *kept, const vyc_rows *rows) {
   vyc_row_memory *memory = NULL;
+  uint32_t number = 0;
   if (kept->table == NULL) return VYC_OK;
   VYC_TRY(vyc__recorded_check(entry, &kept->launch.run));
   VYC_TRY(list_memory(&memory, kept, rows));
   const vyc_status status =
-      vyc__add_values(graph, step_out, STEP_LAUNCH, entry, &kept->launch.run, NULL, memory);
+      vyc__add_values(graph, &number, STEP_LAUNCH, entry, &kept->launch.run, NULL, memory);
   free(memory);
+  VYC_TRY(status);
+  if (step_out != NULL) *step_out = number;
+  return vyc__own_rows_keep(graph, &graph->steps[number].rows->own, prepared, rows);
+}
+
+vyc_status vyc__add_table(vyc_graph *graph, vyc_prepared *prepared, vyc_prepared *entry,
+                          const vyc_rows *rows) {
+  vyc_kept_rows kept;
+  VYC_TRY(vyc__kept_rows_make(&kept, prepared, entry, rows));
+  const vyc_status status = add_table(graph, NULL, prepared, entry, &kept, rows);
+  vyc__kept_rows_end(&kept);
   return status;
 }
 
@@ -59,7 +71,8 @@ static vyc_status add_clearing(vyc_graph *graph, uint32_t *step_out, const vyc_r
   vyc_kept_rows kept;
   if (clearing->count == 0) return VYC_OK;
   VYC_TRY(vyc__kept_rows_make(&kept, rows->clearing, rows->many_clearing, clearing));
-  const vyc_status status = add_table(graph, step_out, rows->many_clearing, &kept, clearing);
+  const vyc_status status =
+      add_table(graph, step_out, rows->clearing, rows->many_clearing, &kept, clearing);
   vyc__kept_rows_end(&kept);
   return status;
 }
@@ -99,11 +112,11 @@ static vyc_status add_clears(vyc_graph *graph, uint32_t *step_out, const vyc_kep
   return VYC_OK;
 }
 
-static vyc_status add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared *many,
-                           const vyc_kept_rows *kept, const vyc_rows *rows) {
+static vyc_status add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared,
+                           vyc_prepared *many, const vyc_kept_rows *kept, const vyc_rows *rows) {
   const uint32_t before = graph->step_count;
   vyc_status status = add_clears(graph, step_out, kept, rows);
-  if (status == VYC_OK) status = add_table(graph, step_out, many, kept, rows);
+  if (status == VYC_OK) status = add_table(graph, step_out, prepared, many, kept, rows);
   if (status != VYC_OK) {
     vyc__record_keep();
     vyc__remove_steps(graph, before);
@@ -123,7 +136,7 @@ vyc_status vyc_graph_add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared
   vyc_status status = vyc__kept_rows_make(&kept, prepared, many, rows);
   if (status == VYC_OK) {
     vyc__graph_claim(graph);
-    status = add_rows(graph, step_out, many, &kept, rows);
+    status = add_rows(graph, step_out, prepared, many, &kept, rows);
     vyc__graph_unclaim(graph);
     vyc__kept_rows_end(&kept);
   }

@@ -125,6 +125,10 @@ vyc_status vyc__fill_bytes(vyc_context *context, uint64_t to, uint8_t value, uin
 
 /* ---- fill.c ---- */
 
+/* Of unspecified contents that would show what was never a result of this process; the
+ * interpreter's, so that the emulator gives its results. */
+#define VYC_UNSPECIFIED_BYTE 0xA5u
+
 /* The driver's fills with elements of 1, 2 or 4 bytes, counted. */
 vyc_status vyc__fill_elements(vyc_context *context, uint64_t to, uint32_t value,
                               uint32_t element_bytes, uint64_t bytes, CUstream stream);

@@ -24,9 +24,6 @@
  * and 4.5 ms. */
 #define VYC_LARGE_BYTES (UINT64_C(1) << 20)
 #define VYC_LARGE_CHUNK (UINT64_C(512) << 10)
-/* Of unspecified contents that would show what was never a result of this process; the
- * interpreter's, so that the emulator gives its results. */
-#define VYC_UNSPECIFIED_BYTE 0xA5u
 #define VYC_FLAG_OFFSET                                                                            \
   64u /* bytes into a submission's cell: a cache line apart from the record                        \
        */

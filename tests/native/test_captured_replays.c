@@ -265,6 +265,76 @@ static void no_driver_call_is_made_from_the_callback(void) {
   close_scene(&s);
 }
 
+/* ---- memory of the graph alone --------------------------------------------------------------- */
+
+/* out = 9 * in by way of `between`, which belongs to the graph. */
+static vyc_graph *by_way_of(const scene *s, vyc_buffer *between) {
+  vyc_graph *graph;
+  task t;
+  OK(vyc_graph_create(&graph, s->context));
+  OK(vyc_graph_own(graph, between));
+  CHECK(vyc_graph_own(graph, between) == VYC_E_INVALID);
+  prepare(&t, 3.0f);
+  on_buffers(&t, s->in, between);
+  OK(vyc_graph_add_launch(graph, NULL, s->prepared, &t.run));
+  CHECK(vyc_graph_own(graph, s->until) == VYC_E_INVALID);
+  on_buffers(&t, between, s->out);
+  OK(vyc_graph_add_launch(graph, NULL, s->prepared, &t.run));
+  OK(vyc_graph_finish(graph));
+  return graph;
+}
+
+static void a_capture_has_memory_of_its_own(void) {
+  scene s;
+  CHECK(emulator_set("stream_mode", LAZY) == 0);
+  open_scene(&s, 0);
+  vyc_buffer *between = filled(s.context, 7.0f);
+  vyc_graph *graph = by_way_of(&s, between);
+  OK(vyc_context_synchronize(s.context));
+  trim(&s);
+  const uint64_t before = live(s.context);
+  CUgraph captured;
+  CU(cu.begin(s.raw, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  OK(vyc_graph_launch(graph, NULL, 0, s.stream));
+  CU(cu.end(s.raw, &captured));
+  check_is_kept(&s, before);
+  run(captured, s.raw);
+  check_filled(s.out, 18.0f);
+  check_filled(between, 7.0f);
+  CU(cu.graph_destroy(captured));
+  check_is_gone(&s, before);
+  OK(vyc_graph_launch(graph, NULL, 0, NULL));
+  check_filled(between, 6.0f);
+  vyc_graph_release(graph);
+  vyc_buffer_release(between);
+  close_scene(&s);
+}
+
+/* Without it nothing is captured. */
+static void a_capture_fails_without_memory_of_its_own(void) {
+  scene s;
+  open_scene(&s, 0);
+  vyc_buffer *between = filled(s.context, 7.0f);
+  vyc_graph *graph = by_way_of(&s, between);
+  OK(vyc_context_synchronize(s.context));
+  trim(&s);
+  const uint64_t before = live(s.context);
+  CUgraph captured;
+  CU(cu.begin(s.raw, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  CHECK(emulator_fail("cuMemAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY, 1) == 0);
+  CHECK(vyc_graph_launch(graph, NULL, 0, s.stream) == VYC_E_MEMORY);
+  CHECK(emulator_reset() == 0);
+  OK(vyc_graph_launch(graph, NULL, 0, s.stream));
+  CU(cu.end(s.raw, &captured));
+  run(captured, s.raw);
+  check_filled(s.out, 18.0f);
+  CU(cu.graph_destroy(captured));
+  check_is_gone(&s, before);
+  vyc_graph_release(graph);
+  vyc_buffer_release(between);
+  close_scene(&s);
+}
+
 /* ---- owners ---------------------------------------------------------------------------------- */
 
 static scene told;
@@ -469,6 +539,8 @@ int main(int argc, char **argv) {
   the_last_handle_closes();
   no_driver_call_is_made_from_the_callback();
   an_owner_may_use_what_gives_it_back();
+  a_capture_has_memory_of_its_own();
+  a_capture_fails_without_memory_of_its_own();
   a_driver_without_the_functions_keeps_it();
   a_driver_that_refuses_keeps_it();
   it_ends_in_other_threads();

@@ -1,5 +1,5 @@
 /* How tests steer the emulator: exported beside the driver functions. csrc proper calls only
- * vyre_emulator_unspecified.
+ * vyre_emulator_unspecified and vyre_emulator_temporary_like.
  *
  * All functions are thread-safe and act on the whole process. Each returns 0, or -1 for a key or
  * call name that does not exist. */
@@ -89,6 +89,9 @@ int vyre_emulator_unspecified(uint64_t report, uint32_t binding, uint64_t addres
 /* These bytes belong to a graph alone: each fill of all of them with 0xA5 begins a replay, from
  * which on they are not written. `bytes` 0: no longer. */
 int vyre_emulator_temporary(uint64_t address, uint64_t bytes);
+/* Called by csrc: the bytes at `address` are like those at `of`, if these belong to a graph alone;
+ * `of` 0: no longer. */
+void vyre_emulator_temporary_like(uint64_t of, uint64_t address);
 
 #ifdef __cplusplus
 }

@@ -121,6 +121,7 @@
   X(vyc_graph_launch_between)                  \
   X(vyc_graph_launch_with)                     \
   X(vyc_graph_node_get)                        \
+  X(vyc_graph_own)                             \
   X(vyc_graph_release)                         \
   X(vyc_graph_repeat_begin)                    \
   X(vyc_graph_repeat_end)                      \

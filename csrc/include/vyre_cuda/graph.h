@@ -18,6 +18,11 @@ VYC_API vyc_status vyc_graph_create(vyc_graph **graph_out, vyc_context *context)
 /* May be called with launches in flight; an unfinished recording is dropped. */
 VYC_API void vyc_graph_release(vyc_graph *graph);
 
+/* This memory is used by the graph alone, and its contents are unspecified at the start of each
+ * launch: a captured launch gets memory of its own in its place, which lives as long as the rest of
+ * what it uses. The buffer is of vyc_buffer_alloc, and held. VYC_E_INVALID: the graph has steps. */
+VYC_API vyc_status vyc_graph_own(vyc_graph *graph, vyc_buffer *buffer);
+
 /* A copy, or a fill if `from` and `from_host` are both NULL. Host memory must be page-locked; it is
  * read or written at every launch. */
 typedef struct vyc_graph_transfer {

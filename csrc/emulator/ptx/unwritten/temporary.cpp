@@ -106,3 +106,11 @@ extern "C" int vyre_emulator_temporary(uint64_t address, uint64_t bytes) {
   all.count = all.by_address.size();
   return 0;
 }
+
+extern "C" void vyre_emulator_temporary_like(uint64_t of, uint64_t address) {
+  if (of == 0) {
+    vyre_emulator_temporary(address, 0);
+  } else if (const auto one = emulator::temporary_at(of)) {
+    if (one->begin == of) vyre_emulator_temporary(address, one->end() - of);
+  }
+}

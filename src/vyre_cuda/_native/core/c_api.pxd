@@ -452,6 +452,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_graph_add_symbol(vyc_graph *graph, uint32_t *symbol_out, const vyc_graph_symbol *symbol)
     vyc_status vyc_graph_launch_with(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count,
                                      vyc_stream *stream, uint32_t origin)
+    vyc_status vyc_graph_own(vyc_graph *graph, vyc_buffer *buffer)
     vyc_status vyc_graph_in_turns(vyc_graph *graph, vyc_graph *of)
     vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out)
     vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out, uint32_t *edge_count_out,

@@ -5,7 +5,7 @@ import numpy as np
 from vyre_cuda._native.call.many import Rows
 from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
 from vyre_cuda._native.core.context import Context, Event, Stream
-from vyre_cuda._native.memory.memory import Span
+from vyre_cuda._native.memory.memory import Buffer, Span
 
 class Node(NamedTuple):
     kind: str
@@ -29,6 +29,7 @@ def replay(self: Replayer, /, *, stream: Any = None, **symbols: Any) -> None: ..
 
 class Graph:
     def __init__(self, context: Context) -> None: ...
+    def own(self, buffer: Buffer) -> None: ...
     def add_launch(self, prepared: PreparedKernel, arguments: Arguments) -> int: ...
     def add_rows(
         self,

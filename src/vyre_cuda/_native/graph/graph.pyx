@@ -16,7 +16,7 @@ from vyre_cuda._native.core.c_api cimport (
     VYC_E_INVALID, VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
     VYC_SYMBOL_ARRAY, VYC_SYMBOL_SCALAR, vyc_graph_add_launch, vyc_graph_add_rows, vyc_graph_add_symbol, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
     vyc_graph_finish, vyc_graph_in_turns, vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at,
-    vyc_graph_launch_between, vyc_graph_launch_with, vyc_graph_node, vyc_graph_node_get,
+    vyc_graph_launch_between, vyc_graph_launch_with, vyc_graph_node, vyc_graph_node_get, vyc_graph_own,
     vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_symbol, vyc_graph_transfer, vyc_graph_update, vyc_graph_use,
     vyc_prepared, vyc_status, vyc_stream, vyc_symbol_value,
 )
@@ -127,6 +127,10 @@ cdef class Graph:
     def __dealloc__(self):
         with nogil:
             vyc_graph_release(self._h)
+
+    def own(self, Buffer buffer not None) -> None:
+        """The memory is the graph's alone, and each captured launch has its own; to be called before steps are added."""
+        check(vyc_graph_own(self._h, buffer._h))
 
     def add_launch(self, PreparedKernel prepared not None, Arguments arguments not None) -> int:
         cdef uint32_t step = 0

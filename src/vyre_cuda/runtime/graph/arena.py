@@ -76,6 +76,7 @@ class Arena:
         found, self.nbytes = places(intervals(steps))
         self._fills = device.properties.is_emulator
         self.given: dict[Root, DeviceArray] = {}
+        self.buffers: list[Buffer] = []
         self._place_cells(device, steps)
         if not found:
             return
@@ -84,6 +85,7 @@ class Arena:
         # Filled, because the driver does not promise that memory is free of what others had in it.
         buffer = Buffer(device.context, self.nbytes)
         buffer.fill(0, UNSPECIFIED_BYTE, 1, self.nbytes)
+        self.buffers.append(buffer)
         self._whole = DeviceArray(device, buffer, 0, self.nbytes, BYTE)
         if device._kernels.looks_for("initialized"):
             address = buffer.address
@@ -98,6 +100,7 @@ class Arena:
         if not cells:
             return
         buffer = Buffer(device.context, _CELL * len(cells))
+        self.buffers.append(buffer)
         for number, root in enumerate(cells):
             self.given[root] = DeviceArray(device, buffer, _CELL * number, root.nbytes, BYTE)
 

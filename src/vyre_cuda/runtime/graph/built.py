@@ -40,6 +40,8 @@ class Built:
         self._users: dict[str, list[tuple[int, Step]]] = {}
         self.labels: dict[int, str] = {}
         self.native = native.Graph(device.context)
+        for buffer in () if self.arena is None else self.arena.buffers:
+            self.native.own(buffer)
         self._make(steps, self._placed(given), on, bound or {})
         settable = Settable(fixed)
         for name, users in self._users.items():
