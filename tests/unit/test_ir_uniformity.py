@@ -33,6 +33,10 @@ UNIFORM_BODIES = [
     "let v = load(x[n])\nif less(v, n)\nbarrier\nend",
     "let v = load(untouched[n])\nif less(v, n)\nbarrier\nend",
     "let v = load(constant[n])\nif less(v, n)\nbarrier\nend",
+    # What all threads of the block read while none of them writes.
+    "store tile[t], t\nbarrier\nlet v = load(tile[n])\nbarrier\nif less(v, n)\nbarrier\nend",
+    "for j = u32:0 to n step u32:1\nstore tile[t], t\nbarrier\nlet v = load(tile[j])\nbarrier\n"
+    "if less(v, n)\nbreak\nend\nbarrier\nend",
     # A divergent value that is overwritten, and one that is not used.
     "var v = t\nv = n\nif less(v, n)\nbarrier\nend",
     f"var v = n\nif {DIVERGENT}\nv = t\nend\nv = n\nif less(v, n)\nbarrier\nend",
@@ -132,6 +136,12 @@ DIVERGENT_IN_GRID = [
 # The body, and the path of the barrier.
 DIVERGENT_BODIES: list[tuple[str, tuple[int | str, ...]]] = [
     (f"if {DIVERGENT}\nbarrier\nend", (1, "then", 0)),
+    # Another thread may write before this one reads; other blocks to what is not shared, at any time.
+    ("store tile[t], t\nbarrier\nlet v = load(tile[n])\nif less(v, n)\nbarrier\nend", (4, "then", 0)),
+    ("store tile[t], t\nlet v = load(tile[n])\nbarrier\nif less(v, n)\nbarrier\nend", (4, "then", 0)),
+    ("store tile[t], t\nbarrier\nlet v = load(tile[t])\nbarrier\nif less(v, n)\nbarrier\nend", (5, "then", 0)),
+    ("store h[t], t\nbarrier\nlet v = load(h[n])\nbarrier\nif less(v, n)\nbarrier\nend", (5, "then", 0)),
+    ("store tile[t], t\nbarrier\nlet v = load(tile[n])\nbarrier\nif less(v, n)\ngrid_barrier\nend", (5, "then", 0)),
     (f"if {DIVERGENT}\nelse\nbarrier\nend", (1, "orelse", 0)),
     (f"if {DIVERGENT}\nif {UNIFORM}\nbarrier\nend\nend", (1, "then", 0, "then", 0)),
     ("if less(thread_id.y, n)\nbarrier\nend", (1, "then", 0)),

@@ -1,5 +1,6 @@
 """Which steps of a recording become one: from the first on, each with as many of those behind it as `merge` takes, and
-then, of those of one block, as many as depend on each other in a row; and a loop with the one step that is in it.
+then, of those of one block, as many as depend on each other in a row, or are in a loop; and a loop with the one step
+that is in it.
 
 The decision depends on its arguments alone. A step that shares no array with those before it, and has a loop, stays
 apart: the device can run both at the same time.
@@ -15,7 +16,8 @@ from vyre_cuda.ir.core.walk import buffers_written, statements
 from vyre_cuda.passes.blocks import in_one_block, merge_blocks
 from vyre_cuda.passes.merge import merge
 from vyre_cuda.passes.pairs import Pairs
-from vyre_cuda.passes.repeats import barriers_of, merge_repeated
+from vyre_cuda.passes.repeats import Until, barriers_of, merge_repeated
+from vyre_cuda.passes.shared import in_shared
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 from vyre_cuda.records import dataclass, replace
 
@@ -24,11 +26,12 @@ _TRIED = 16  # steps at first, then four times as many as fit
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A loop around the steps up to before `end`; `why` says why it stays, if it does."""
+    """A loop around the steps up to before `end`; `until` ends it, after `times` passes at the latest unless that is
+    0."""
 
     times: int
     end: int
-    why: str = ""
+    until: Until | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,10 @@ class Apart:
 class Group:
     """The steps from `first` to before `end`. `step` is what they became, None for one that stays as it is.
 
-    `gone` are temporaries that exist no longer, `barriers` separate what is in one block, and `times` is how often a
-    loop repeats them, 0 without one. `why` says why the step behind does not belong to them, of a loop why it stays,
-    `kind` in a word; both are empty where nothing was tried.
+    `gone` are temporaries that exist no longer, and `shared` those of them that are shared arrays of the block, of
+    which `unspecified` begin with any contents; `barriers` separate what is in one block. `times` is how often a loop
+    repeats them, 0 without one or without a limit, and `until` what ends it. `why` says why the step behind does not
+    belong to them, of a loop why it stays, `kind` in a word; both are empty where nothing was tried.
     """
 
     first: int
@@ -58,6 +62,9 @@ class Group:
     kind: Kind | None = None
     barriers: int = 0
     times: int = 0
+    until: Until | None = None
+    shared: frozenset[int] = frozenset()
+    unspecified: tuple[str, ...] = ()
 
 
 def decide(
@@ -76,8 +83,11 @@ class _Decision:
         self._items = items
         self._seams = seams
         self._pairs = Pairs()
+        self._repeated: set[int] = set()
         self._users: dict[int, list[int]] = {memory: [] for memory in temporaries}
         for place, item in enumerate(items):
+            if isinstance(item, Apart) and item.repeat is not None:
+                self._repeated.update(range(place + 1, item.repeat.end))
             touched = item.memories if isinstance(item, Apart) else {span.memory for span in item.spans.values()}
             for memory in touched & self._users.keys():
                 self._users[memory].append(place)
@@ -88,7 +98,7 @@ class _Decision:
         while place < len(self._items):
             found.append(self._group(place))
             place = found[-1].end
-        return self._in_loops(self._in_blocks(found))
+        return [self._in_shared(group) for group in self._in_loops(self._in_blocks(found))]
 
     def _group(self, first: int) -> Group:
         if isinstance(self._items[first], Apart):
@@ -108,11 +118,13 @@ class _Decision:
         return Group(first, first + count, made, gone, why, kind)
 
     def _in_blocks(self, groups: Sequence[Group]) -> list[Group]:
-        """The same, with those together that depend on each other and have one block."""
+        """The same, with those together that have one block, and depend on each other or are in a loop: a node in
+        each pass takes longer than the threads of another block could save."""
         found: list[Group] = []
         at = 0
         while at < len(groups):
-            count, made, _ = _most(_Run(self._of_one_block(groups, at), always=True), merge_blocks)
+            run = _Run(self._of_one_block(groups, at), always=groups[at].first not in self._repeated)
+            count, made, _ = _most(run, merge_blocks)
             some = groups[at : at + count]
             if made is not None:
                 gone = frozenset[int]().union(*[group.gone for group in some])
@@ -157,21 +169,26 @@ class _Decision:
 
     def _with_loop(self, loop: Group, inside: Sequence[Group]) -> list[Group]:
         repeat = self._repeat(loop.first)
-        why = repeat.why
-        if not why and len(inside) != 1:
-            why = f"its steps are {len(inside)} kernels"
-        if why:
-            return [replace(loop, why=why), *inside]
+        if len(inside) != 1:
+            return [replace(loop, why=f"its steps are {len(inside)} kernels"), *inside]
         (one,) = inside
         item = self._items[one.first] if one.step is None else one.step
         if isinstance(item, Apart):
             return [loop, *inside]
         try:
-            made = merge_repeated(item, repeat.times)
+            made = merge_repeated(item, repeat.times, repeat.until)
         except Refused as refused:
             return [replace(loop, why=str(refused), kind=refused.kind), *inside]
-        times = repeat.times * max(one.times, 1)
-        return [Group(loop.first, one.end, made, one.gone, "", None, barriers_of(made), times)]
+        times = repeat.times * max(one.times, 1) if repeat.until is None else repeat.times
+        return [Group(loop.first, one.end, made, one.gone, "", None, barriers_of(made), times, repeat.until)]
+
+    def _in_shared(self, group: Group) -> Group:
+        """The same with shared arrays of its block in place of the temporaries that nothing else touches."""
+        if group.step is None or not group.barriers:
+            return group
+        alone = {m for m, users in self._users.items() if users and group.first <= users[0] and users[-1] < group.end}
+        made, shared, unspecified = in_shared(group.step, alone - group.gone)
+        return replace(group, step=made, gone=group.gone | shared, shared=shared, unspecified=unspecified)
 
     def _launches(self, first: int) -> Iterator[Step]:
         """The steps from here to what is no launch, or to a seam."""

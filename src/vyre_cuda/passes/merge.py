@@ -36,6 +36,7 @@ from vyre_cuda.ir.core.nodes import (
     Position,
     Print,
     Return,
+    SharedArray,
     Stmt,
     Store,
     Table,
@@ -155,6 +156,8 @@ class Merge:
         self._touched: list[list[tuple[_Array, _Touch]]] = []  # by step
         self._scalars: dict[str, tuple[Type, Hashable]] = {}
         self._own: list[OwnArray] = []
+        self._shared: list[SharedArray] = []
+        self._filled: set[str] = set()  # outs that need no clear, where the code does not show it
 
     def step(self) -> Step:
         maps = self._declare()
@@ -387,7 +390,7 @@ class Merge:
             self._launch.block,
             self._index,
             self._work(geometry),
-            (),
+            tuple(self._shared),
             next((at for step in self._steps for _, at in step.made_of if at), None),
             arrays=tuple(self._own),
         )
@@ -421,7 +424,7 @@ class Merge:
         elif array.is_written or any(t.parameter.is_writable for t in array.touches):
             kind = "inout"
         extents: list[Expr | None] = [Const(self._index, extent) for extent in array.span.shape]
-        zeroed = kind != "out" or first.zeroed
+        zeroed = kind != "out" or (first.zeroed and array.name not in self._filled)
         shape = () if len(extents) == 1 else tuple(extents)
         size = extents[0] if not shape else elements(shape)
         return Parameter(array.name, kind, array.type, size, first.source, shape, zeroed)

@@ -1,22 +1,54 @@
 """A loop around steps that became one kernel goes into the kernel.
 
 Where each thread finds of an earlier pass only what it left there itself, as `merge` says of the step with itself, the
-passes follow each other without more. In one block a barrier is at the end of each pass.
+passes follow each other without more. In one block a barrier is at the end of each pass. Where an array ends the loop,
+one thread reads it there and tells the others.
 """
 
 from __future__ import annotations
 
-from vyre_cuda.ir.core.nodes import Barrier, Const, For, Stmt
-from vyre_cuda.ir.core.walk import statements
+from vyre_cuda.ir.core.nodes import (
+    Apply,
+    Barrier,
+    Break,
+    Const,
+    Expr,
+    For,
+    Id,
+    If,
+    Let,
+    Load,
+    Local,
+    Position,
+    SharedArray,
+    Stmt,
+    Store,
+    While,
+)
+from vyre_cuda.ir.core.types import Type, bool_
+from vyre_cuda.ir.core.walk import Body, statements
 from vyre_cuda.passes.blocks import in_one_block
 from vyre_cuda.passes.merge import Merge, check_programs, merge
 from vyre_cuda.passes.steps import Kind, Refused, Step
+from vyre_cuda.records import dataclass
 
 
-def merge_repeated(step: Step, times: int) -> Step:
-    """The step `times` times, one after the other. Raises Refused."""
-    if not 1 <= times <= (1 << step.program.index.bits - 1) - 1:
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Memory, first byte and type of the element that ends a loop once it is not 0."""
+
+    memory: int
+    first: int
+    type: Type
+
+
+def merge_repeated(step: Step, times: int, until: Until | None = None) -> Step:
+    """The step `times` times, one after the other; with `until` at most, and 0 means without end. Raises Refused."""
+    if not (until is None) <= times <= (1 << step.program.index.bits - 1) - 1:
         raise Refused(f"{times} times are beyond {step.program.index} indices", Kind.SIZE)
+    if until is not None:
+        check_programs([step], barriers=bool(step.origins))
+        return _Repeat([in_one_block(step)], frozenset()).until(times, until)
     try:
         merge([step, step])
     except Refused:
@@ -32,7 +64,16 @@ class _Repeat(Merge):
     def repeated(self, times: int, *, barriers: bool) -> Step:
         (names,) = self._declare()
         self._check_ranges()
-        counter = self._names.take("repeat")
+        return self._made((self._counted(times, self._pass(names, barriers=barriers)),))
+
+    def until(self, times: int, until: Until) -> Step:
+        (names,) = self._declare()
+        self._check_ranges()
+        body = (*self._pass(names, barriers=True), *self._end(self._element(until)))
+        self._filled = {array.name for array in self._arrays.values() if self._fills(array, body)}
+        return self._made((self._counted(times, body) if times else While((), Const(bool_, 1), body),))
+
+    def _pass(self, names: dict[str, str], *, barriers: bool) -> Body:
         renamed = self._renamed(0, names)
         clears = self._clears(0, renamed, again=True)
         body: list[Stmt] = [*clears]
@@ -41,8 +82,46 @@ class _Repeat(Merge):
         body += renamed
         if barriers:
             body.append(Barrier())
+        return tuple(body)
+
+    def _counted(self, times: int, body: Body) -> Stmt:
         zero, one, last = (Const(self._index, n) for n in (0, 1, times))
-        return self._made((For(counter, zero, last, one, tuple(body)),))
+        return For(self._names.take("repeat"), zero, last, one, body)
+
+    def _element(self, until: Until) -> Load:
+        """What ends the loop, as the step's program reads it."""
+        for array in self._arrays.values():
+            span = array.span
+            if (
+                array.is_written
+                and span.count
+                and (span.memory, span.first, array.type)
+                == (
+                    until.memory,
+                    until.first,
+                    until.type,
+                )
+            ):
+                zero = Const(self._index, 0)
+                axes = len(span.shape)
+                return Load(until.type, array.name, zero if axes == 1 else Position(self._index, (zero,) * axes))
+        raise Refused("no step in it writes to the array that ends it, as an array that begins there", Kind.VIEW)
+
+    def _end(self, element: Load) -> Body:
+        """After a barrier: leave the loop, or not, all threads alike."""
+        said, found = self._names.take("stop"), self._names.take("stops")
+        self._shared.append(SharedArray(said, element.type, 1))
+        zero, one = Const(self._index, 0), Const(self._index, 1)
+        value: Expr = Local(element.type, found)
+        if element.type is not bool_:
+            value = Apply(bool_, "not_equal", (value, Const(element.type, 0)))
+        return (
+            If(Apply(bool_, "less", (Id(self._index, "global_id", 0), one)), (Store(said, zero, element),)),
+            Barrier(),
+            Let(found, Load(element.type, said, zero)),
+            Barrier(),
+            If(value, (Break(),)),
+        )
 
 
 def barriers_of(step: Step) -> int:

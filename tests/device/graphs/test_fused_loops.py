@@ -10,7 +10,7 @@ import pytest
 
 import vyre_cuda as vc
 
-from .graph_checks import F32
+from .graph_checks import F32, first
 from .test_fused_graphs import scaled
 
 
@@ -98,19 +98,147 @@ def test_steps_beside_a_loop_keep_their_order(device: vc.Device) -> None:
     np.testing.assert_array_equal(x.numpy(), smoothed(start(500) * F32(2), 18) * F32(0.5))
 
 
-def test_a_loop_that_the_device_ends_stays(device: vc.Device) -> None:
-    b = vc.Builder("count", block=1)
-    n, done = b.inout("n", vc.u32), b.inout("done", vc.bool_)
-    n[0] = n[0] + 1
-    done[0] = n[0] == 6
-    kernel = device.compile(b.build())
-    n, done = device.zeros(1, vc.u32), device.zeros(1, vc.bool_)
-    with device.record(fuse=True) as graph, graph.repeat(100, until=done):
-        kernel.launch(n, done)
-    graph.replay()
+def counting(at: int, done_type: vc.Type = vc.bool_, block: int = 256) -> vc.Program:
+    """Adds one to each element; done[0] is not 0 once n[0] is `at`, which the last thread says"""
+    b = vc.Builder("counting", block=block)
+    n, done = b.inout("n", vc.u32), b.inout("done", done_type)
+    b.work(n.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < n.size):
+        n[i] = n[i] + 1
+        with b.if_(i == n.size - 1):
+            ends = n[i] >= at
+            done[0] = ends if done_type is vc.bool_ else vc.where(ends, done_type(1), done_type(0))
+    return b.build()
 
-    assert n[0] == 6
-    assert "the device reads an array after each pass" in graph.explain()
+
+# A limit of passes, none at all, when the array ends the loop, and how often it runs.
+ENDS = [(100, 6, 6), (None, 6, 6), (4, 6, 4), (6, 6, 6), (1, 6, 1), (None, 0, 1), (100, 1, 1)]
+
+
+@pytest.mark.parametrize("size", [1, 32, 200, 1000])
+@pytest.mark.parametrize(("limit", "at", "passes"), ENDS)
+def test_an_array_ends_the_loop_in_a_kernel(
+    device: vc.Device, limit: int | None, at: int, passes: int, size: int
+) -> None:
+    count, turn = device.compile(counting(at)), device.compile(stencil())
+    counts = []
+    for fuse in (False, True):
+        n, done = device.zeros(size, vc.u32), device.zeros(1, vc.bool_)
+        x, y = device.array(start(size)), device.zeros(size, vc.f32)
+        with device.record(fuse=fuse) as graph, graph.repeat(limit, until=done):
+            turn.launch(x, y)
+            turn.launch(y, x)
+            count.launch(n, done)
+        for _ in range(2):
+            n.fill(0)
+            graph.replay()
+            assert first(n) == passes
+        np.testing.assert_array_equal(x.numpy(), smoothed(start(size), 4 * passes))
+        counts.append(graph.node_count)
+    assert counts[1] == 1 < counts[0]
+    assert "until an array ends it" in graph.explain()
+
+
+@pytest.mark.parametrize("type_", [vc.u8, vc.i16, vc.u32, vc.i64, vc.bool_])
+@pytest.mark.parametrize("where", [0, 3])
+def test_what_ends_the_loop_may_be_any_integer_of_a_larger_array(device: vc.Device, type_: vc.Type, where: int) -> None:
+    kernel = device.compile(counting(5, type_))
+    n, flags = device.zeros(70, vc.u32), device.zeros(8, type_)
+    with device.record(fuse=True) as graph, graph.repeat(until=flags[where:]):
+        kernel.launch(n, flags[where:])
+    graph.replay()
+    assert first(n) == 5
+    assert graph.node_count == 1
+    assert flags.numpy().tolist() == [k == where for k in range(8)]
+
+
+def test_where_no_step_writes_what_ends_the_loop_it_stays_a_loop(device: vc.Device) -> None:
+    """The device reads it anew after each pass: somebody else may write it."""
+    kernel = device.compile(counting(5))
+    n, done, other = device.zeros(70, vc.u32), device.zeros(2, vc.bool_), device.zeros(1, vc.u8)
+    for until in (other, done[1:]):
+        n.fill(0)
+        with device.record(fuse=True) as graph, graph.repeat(7, until=until):
+            kernel.launch(n, done)
+        graph.replay()
+        assert first(n) == 7
+        assert graph.node_count > 1
+        assert "no step in it writes to the array that ends it" in graph.explain()
+
+
+def test_another_array_for_what_ends_the_loop(device: vc.Device) -> None:
+    """The loop looks at the recorded array, whatever the symbol stands for."""
+    kernel = device.compile(counting(5))
+    n, done, other = device.zeros(70, vc.u32), device.zeros(1, vc.bool_), device.zeros(1, vc.bool_)
+    with device.record(fuse=True) as graph, graph.repeat(9, until=done):
+        kernel.launch(n, vc.symbol("done", done))
+    graph.replay()
+    assert (first(n), graph.node_count) == (5, 1)
+    n.fill(0)
+    done.fill(False)
+    graph.replay(done=other)
+    assert first(n) == 9
+    n.fill(0)
+    graph.replay()
+    assert (first(n), graph.node_count) == (5, 1)
+
+
+def test_a_temporary_array_may_end_the_loop(device: vc.Device) -> None:
+    kernel = device.compile(counting(5))
+    n = device.zeros(70, vc.u32)
+    with device.record(fuse=True) as graph:
+        done = graph.temporary(1, vc.bool_)
+        with graph.repeat(9, until=done):
+            kernel.launch(n, done)
+    for _ in range(2):
+        n.fill(0)
+        graph.replay()
+        assert first(n) == 5
+    assert graph.node_count == 1
+    assert "1 temporary array of 1 byte, in shared memory" in graph.explain()
+
+
+def test_loops_that_arrays_end_inside_others(device: vc.Device) -> None:
+    """The inner one becomes a kernel, the outer one stays a loop around it."""
+    kernel, reset = device.compile(counting(5)), device.compile(scaled_counts())
+    for fuse in (False, True):
+        n, done = device.zeros(70, vc.u32), device.zeros(1, vc.bool_)
+        with device.record(fuse=fuse) as graph, graph.repeat(3):
+            with graph.repeat(50, until=done):
+                kernel.launch(n, done)
+            reset.launch(n)
+        graph.replay()
+        assert first(n) == 2
+    assert "until an array ends it" in graph.explain()
+
+
+def scaled_counts() -> vc.Program:
+    """n = n / 2"""
+    b = vc.Builder("halve_all", block=64)
+    n = b.inout("n", vc.u32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < n.size):
+        n[i] = n[i] // 2
+    return b.build()
+
+
+@pytest.mark.emulator
+def test_loops_that_arrays_end_have_no_races() -> None:
+    with vc.Device("emulator", check="races") as device:
+        kernel, turn = device.compile(counting(5)), device.compile(stencil())
+        n, done = device.zeros(200, vc.u32), device.zeros(1, vc.bool_)
+        x, y = device.array(start(200)), device.zeros(200, vc.f32)
+        with device.record(fuse=True) as graph, graph.repeat(until=done):
+            t = graph.temporary(200, vc.f32)
+            turn.launch(x, t)
+            turn.launch(t, y)
+            turn.launch(y, x)
+            kernel.launch(n, done)
+        graph.replay()
+        device.synchronize()
+        assert (first(n), graph.node_count) == (5, 1)
+        np.testing.assert_array_equal(x.numpy(), smoothed(start(200), 15))
 
 
 def test_other_arrays_for_a_loop_in_a_kernel(device: vc.Device) -> None:

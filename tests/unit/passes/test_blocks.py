@@ -205,8 +205,13 @@ def test_element_wise_steps_are_merged_first_and_blocks_after() -> None:
     assert group.barriers == 1
     assert group.step is not None
     assert group.step.program.name == "plain_plain_turned_plain"
-    assert group.gone == frozenset()  # it is written again, and nothing reads that
-    check(evaluated, steps, group.step)
+    # It is written again, and nothing reads that, so it stays an array; but one of the block.
+    assert group.gone == group.shared == frozenset([1])
+    assert [array.size for array in group.step.program.shared] == [N]
+    (kept,) = decide(steps, (), [])
+    assert kept.step is not None
+    assert kept.gone == frozenset()
+    check(evaluated, steps, kept.step)
 
 
 def test_blocks_that_need_nothing_of_each_other_stay_apart() -> None:

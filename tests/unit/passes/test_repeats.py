@@ -13,7 +13,7 @@ from vyre_cuda.ir.core.walk import statements
 from vyre_cuda.passes.blocks import merge_blocks
 from vyre_cuda.passes.fuse import Apart, Repeat, decide
 from vyre_cuda.passes.merge import merge
-from vyre_cuda.passes.repeats import merge_repeated
+from vyre_cuda.passes.repeats import Until, merge_repeated
 from vyre_cuda.passes.steps import Kind, Refused, Step
 from vyre_cuda.records import replace
 
@@ -135,11 +135,48 @@ def test_what_cannot_be_repeated_is_refused(one: Step, times: int, kind: Kind) -
     assert found.value.kind is kind
 
 
+def until_large(block: int = 32) -> vc.Program:
+    """z doubles until it is beyond 99, which `done` says: each element of it, by any thread"""
+    b = vc.Builder("until_large", block=block)
+    z, done = b.inout("z", vc.f32), b.inout("done", vc.u32)
+    b.work(z.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = z[i] * 2 + 1
+        with b.if_(z[i] > 99):
+            done[0] = 7
+    return b.build()
+
+
+@pytest.mark.parametrize(("times", "block"), [(0, 32), (5, 32), (100, 32), (1, 64), (7, N)])
+def test_an_array_ends_the_passes(times: int, block: int) -> None:
+    z, done = array(0, 0, N), replace(array(1, 0, 3), first=1 << 16)
+    one = recorded(until_large(block), {"z": z, "done": done})
+    made = merge_repeated(one, times, Until(done.memory, done.first, vc.u32))
+    value, passes = np.float32(0), 0
+    while value <= 99 and (not times or passes < times):
+        value, passes = value * 2 + 1, passes + 1
+    names = {made.spans[p.name].first: p.name for p in made.program.parameters}
+    starts = {names[z.first]: np.zeros(N, np.float32), names[done.first]: np.zeros(3, np.uint32)}
+    found = vc.evaluate(made.program, *[starts[p.name] for p in made.program.parameters])
+    results = dict(zip([p.name for p in made.program.parameters], found, strict=True))
+    np.testing.assert_array_equal(results[names[z.first]], np.full(N, value))
+    assert results[names[done.first]][0] == (7 if value > 99 else 0)
+    assert barriers(made) == 3
+
+
+@pytest.mark.parametrize("until", [Until(5, 1 << 16, vc.u32), Until(0, 4, vc.u32), Until(0, 0, vc.u8)])
+def test_a_loop_that_no_step_in_it_ends_is_refused(until: Until) -> None:
+    with pytest.raises(Refused) as found:
+        merge_repeated(recorded(reversed_(), {"z": array(0, 0, 20)}), 5, until)
+    assert found.value.kind is Kind.VIEW
+
+
 # ---- the decision ----------------------------------------------------------------------------------------------------
 
 
-def loop(times: int, end: int, why: str = "") -> Apart:
-    return Apart("repeat", "it is a loop", frozenset(), Repeat(times, end, why))
+def loop(times: int, end: int, until: Until | None = None) -> Apart:
+    return Apart("repeat", "it is a loop", frozenset(), Repeat(times, end, until))
 
 
 def test_a_loop_around_one_kernel_is_part_of_it() -> None:
@@ -177,8 +214,8 @@ def test_a_loop_around_several_kernels_stays_and_says_why() -> None:
     (loop_, one) = decide([loop(3, 2), recorded(reversed_(), {"z": array(0, 0, 2000)})], seams=[2])
     assert one.step is None
     assert "blocks, which are not one" in loop_.why
-    (loop_, _) = decide([loop(3, 2, "it ends early"), step(turned(), 0, 1)], seams=[2])
-    assert loop_.why == "it ends early"
+    (loop_, _) = decide([loop(3, 2, Until(0, 1 << 20, vc.u32)), step(turned(), 0, 1)], seams=[2])
+    assert "no step in it writes to the array that ends it" in loop_.why
 
 
 def test_a_merged_kernel_of_own_elements_repeats() -> None:

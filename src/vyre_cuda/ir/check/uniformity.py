@@ -6,7 +6,8 @@ per assignment, so overwriting a divergent value with a uniform one is seen; whe
 their nodes meet too.
 
 Sources: ids of threads on an axis with more than one, ids of blocks, elements of memory that the program writes,
-results of atomics and scans; what a warp agrees on (any, all, ballot, reduce, broadcast) is the same in the warp.
+results of atomics and scans; what a warp agrees on (any, all, ballot, reduce, broadcast) is the same in the warp, and
+what all threads of a block read of one element of a shared array, with a barrier right before and right behind.
 Control is divergent inside a branch or loop whose condition is; after a divergent `continue` to the end of the pass;
 in the whole loop if a `break` is; after a divergent `return` to the end of the program. A failing assert does not
 count: outputs are unspecified then. The graph is linear in the program except for the nesting of loops.
@@ -116,6 +117,7 @@ class _Graph:
     def __init__(self, program: Program) -> None:
         self.block = program.block
         self.written = buffers_written(program.body)
+        self.shared = {array.name for array in program.shared}
         self.threads = math.prod(program.block)
         self.aligned = Aligned(program.block)
         self.sources: dict[str, tuple[Node, int]] = {}
@@ -234,6 +236,10 @@ class _Graph:
     def body(self, body: tuple[Stmt, ...], prefix: Path, control: Node | None) -> _Left:
         left = _Left()
         for number, statement in enumerate(body):
+            around = (*body[max(number - 1, 0) : number], *body[number + 1 : number + 2])
+            if isinstance(statement, Let) and len([s for s in around if isinstance(s, Barrier)]) == 2:
+                self.let_between_barriers(statement)
+                continue
             out = self.statement(statement, (*prefix, number), control)
             if out.to_next_pass is not None or out.to_end is not None:
                 left.to_next_pass = joined(left.to_next_pass, out.to_next_pass)
@@ -283,6 +289,15 @@ class _Graph:
             case _:
                 assert_never(statement)
         return _Left()
+
+    def let_between_barriers(self, let: Let) -> None:
+        """No thread of the block writes to shared arrays while the others read."""
+        self.aligned.let(let.name, let.value)
+        if isinstance(let.value, Load) and let.value.buffer in self.shared:
+            of_block = self.divergence(f"an element of {let.value.buffer}, of which each block has its own", BLOCKS)
+            self.values[let.name] = node([*self.influences(let.value.index), of_block])
+        else:
+            self.values[let.name] = node(self.influences(let.value))
 
     def meet(self, statement: Stmt, path: Path, control: Node | None) -> None:
         if control is not None:

@@ -92,8 +92,10 @@ def _one_kernel(one: Fused, steps: Sequence[int]) -> Iterator[str]:
     assert made is not None  # it is fused
     barriers = one.group.barriers
     how = f" of one block, with {_many(barriers, 'barrier')}" if barriers else ""
-    if one.group.times:
-        how += f"{',' if barriers else ''} that repeats {_many(one.group.times, 'time')}"
+    if one.group.times or one.group.until is not None:
+        often = [_many(one.group.times, "time")] if one.group.times else []
+        often += ["until an array ends it"] if one.group.until is not None else []
+        how += f"{',' if barriers else ''} that repeats {', or '.join(often)}"
     yield f"{_steps(steps)} are one kernel{how}, {made.program.name}: {made.lines()}"
 
 
@@ -133,12 +135,17 @@ def _temporaries(recorded: Sequence[Step | RepeatStep], plan: Plan | None) -> li
     roots = {each.root for each in intervals(recorded)}
     if not roots:
         return []
-    gone = 0 if plan is None else len(plan.gone)
+    shared = 0 if plan is None else len(plan.shared)
+    gone = 0 if plan is None else len(plan.gone) - shared
     peak = places(intervals(recorded if plan is None else plan.steps))[1]
     text = f"{_many(len(roots), 'temporary array')} of {_many(sum(root.nbytes for root in roots), 'byte')}"
     if gone == len(roots):
         return [f"{text}, without memory"]
-    return [f"{text}: {gone} without memory, the others in {_many(peak, 'byte')}"]
+    if shared == len(roots):
+        return [f"{text}, in shared memory"]
+    of_block = [f"{shared} in shared memory"] if shared else []
+    others = [f"the others in {_many(peak, 'byte')}"] if gone + shared < len(roots) else []
+    return [f"{text}: {', '.join([f'{gone} without memory', *of_block, *others])}"]
 
 
 def _many(count: int, what: str) -> str:

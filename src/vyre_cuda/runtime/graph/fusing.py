@@ -15,6 +15,8 @@ from vyre_cuda.passes import fuse
 from vyre_cuda.passes import steps as merged
 from vyre_cuda.passes.cells import of_geometry
 from vyre_cuda.passes.fuse import Apart, Group, Repeat
+from vyre_cuda.passes.repeats import Until
+from vyre_cuda.passes.shared import with_unspecified
 from vyre_cuda.passes.steps import Kind
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.symbol import Symbol
@@ -74,6 +76,7 @@ class Plan:
     steps: list[Step | RepeatStep]
     rows: list[Row]
     gone: frozenset[Root]
+    shared: frozenset[Root]  # those of them that are shared arrays of a block
     refused: dict[int, str]  # why recorded steps are no rows of a table
     cells: Cells
 
@@ -120,32 +123,27 @@ def plan(device: Device, recorded: Sequence[Step | RepeatStep], given: Mapping[s
     rows: list[Row] = []
     for group in groups:
         rows += _rows(device, order, items, group, cells)
-    gone = {
-        root
-        for row in rows
-        if row.fused is not None
-        for root, memory in memories.temporaries.items()
-        if memory in row.fused.group.gone
-    }
+    fused = [row.fused.group for row in rows if row.fused is not None]
+    gone, shared = (
+        frozenset(root for root, memory in memories.temporaries.items() if any(memory in some for some in all_of))
+        for all_of in ([group.gone for group in fused], [group.shared for group in fused])
+    )
     steps = _steps(order, rows, cells)
-    return Plan(order, arranged.places, steps, rows, frozenset(gone), arranged.refused, cells)
+    return Plan(order, arranged.places, steps, rows, gone, shared, arranged.refused, cells)
 
 
 def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories) -> merged.Step | Apart:
     touched = frozenset(memories.of(value)[0] for value in step.operands if isinstance(value, Temporary))
     why = why_apart(step, given)
     if isinstance(step, RepeatStep):
-        return Apart(step.label, why, touched, Repeat(step.times, step.end, _why_around(step)))
+        return Apart(step.label, why, touched, Repeat(step.times, step.end, _until(step, memories)))
     if why or not isinstance(step, LaunchStep):
         return Apart(step.label, why, touched)
     return launch_of(step, given, memories)
 
 
-def _why_around(step: RepeatStep) -> str:
-    """Why a loop never goes into a kernel."""
-    if step.until is not None:
-        return "the device reads an array after each pass to see whether it ends"
-    return ""
+def _until(step: RepeatStep, memories: Memories) -> Until | None:
+    return None if step.until is None else Until(*memories.of(step.until), step.until.type)
 
 
 # ---- what became one -------------------------------------------------------------------------------------------------
@@ -164,11 +162,15 @@ def _rows(
             return [Row(group.first, group.end, None, group.why or item.why, "", group.kind)]
         return [Row(group.first, group.end, None, "", group.why, group.kind)]
     launches = [item for item in items[group.first : group.end] if isinstance(item, merged.Step)]
-    if device._kernels.looks_for("initialized") and any(span.memory for span in group.step.spans.values()):
+    is_temporary = group.shared or any(span.memory for span in group.step.spans.values())
+    if device._kernels.looks_for("initialized") and is_temporary:
         # A merged kernel also reads what a thread may not need.
         return _apart(group, 'check="initialized" looks at what it reads of a temporary array')
     steps = [step for step in recorded[group.first : group.end] if isinstance(step, LaunchStep)]
-    kernel = _compiled(device, group.step, cells.merged(group.step, steps))
+    program = cells.merged(group.step, steps)
+    if device.properties.is_emulator:  # whose graphs begin with such bytes in their temporary arrays
+        program = with_unspecified(program, group.unspecified)
+    kernel = _compiled(device, group.step, program)
     why = _too_large(kernel, group.step, steps)
     if why:
         return _apart(group, why)
@@ -256,7 +258,20 @@ def _holds(one: Fused, given: Mapping[str, Any]) -> bool:
         now = [launch_of(step, given, memories) for step in one.recorded]
     except (TypeError, ValueError, OverflowError):
         return False  # the plain graph says what is wrong
-    return fuse.shares_alike(one.launches, now)
+    return fuse.shares_alike(one.launches, now) and _ends_alike(one, now)
+
+
+def _ends_alike(one: Fused, now: Sequence[merged.Step]) -> bool:
+    """Whether the array that ends the loop of this kernel is the same as before."""
+    until = one.group.until
+    if until is None or until.memory:  # temporary arrays are no symbols
+        return True
+    begin = until.memory, until.first
+    return all(
+        (span.memory, span.first) != begin or new.spans[name] == span
+        for old, new in zip(one.launches, now, strict=True)
+        for name, span in old.spans.items()
+    )
 
 
 def _steps(recorded: Sequence[Step | RepeatStep], rows: Sequence[Row], cells: Cells) -> list[Step | RepeatStep]:
