@@ -88,6 +88,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("statement", [None, *REFUSED.values()], ids=["nothing", *REFUSED])
 def test_misuse_is_refused_by_the_compiler(tmp_path: Path, statement: str | None) -> None:
     source = tmp_path / "misuse.cpp"

@@ -134,6 +134,7 @@ def test_an_index_of_any_integer_type_is_checked(type_: Type, program_index: str
 # ---- atomics, warps, grid barriers ----------------------------------------------------------------------------------
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("sm", KNOWN_SM)
 def test_atomics_of_every_type_assemble(sm: int) -> None:
     lines, buffers = [], {}

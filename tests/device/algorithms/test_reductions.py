@@ -61,6 +61,7 @@ def test_sizes_around_tiles(device: vc.Device, name: str, type_: vc.Type) -> Non
         agree(device, name, special(type_, n))
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("type_", [vc.bf16, vc.f32], ids=str)
 def test_nan_and_infinities(device: vc.Device, name: str, type_: vc.Type) -> None:

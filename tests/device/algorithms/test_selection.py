@@ -17,7 +17,7 @@ from .data import drawn, special
 SIZES = [1, 300, 4097, pytest.param(140_001, marks=pytest.mark.thin)]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("type_", [vc.bool_, vc.i16, vc.f32], ids=str)
 def test_compress_nonzero_unique(device: vc.Device, type_: vc.Type, n: int) -> None:

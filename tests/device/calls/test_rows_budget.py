@@ -15,7 +15,7 @@ import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
 
 from .budget import profiles, warm
-from .test_budget import HERE, OURS, TOLERANCE, build, part_of, run
+from .test_budget import HERE, OURS, STEPS, TOLERANCE, build, part_of, run
 
 RECORD = HERE / "rows.json"
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.device, pytest.mark.emulator]
 def test_instructions_of_a_row_are_within_the_record(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     out = tmp_path / "out"
     words = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
-    run("by_rows", build(tmp_path, "control"), *words, PYTHONMALLOC="pymalloc")
+    run("by_rows", build(tmp_path, "control"), STEPS, *words, PYTHONMALLOC="pymalloc")
     each = [totals(profiles.read(out.with_suffix(f".{number}"))) for number in range(1, 5)]
     rows = (warm.ROWS[1] - warm.ROWS[0]) * warm.ROWS_STEPS
     found = {

@@ -21,7 +21,7 @@ def sweep(emulator: Emulator, name: str, mode: StreamMode, results: tuple[int, .
     assert problems == []
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(14)
 @pytest.mark.parametrize("result", [UNKNOWN, OUT_OF_MEMORY, ILLEGAL_ADDRESS])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_first_and_last_uses_of_every_call_may_fail(emulator: Emulator, name: str, result: int) -> None:
