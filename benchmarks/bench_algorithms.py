@@ -1,14 +1,15 @@
 """The algorithms beside CUB, CuPy and PyTorch in the same run.
 
-    OUT=folder python benchmarks/bench_algorithms.py [--elements 28] [--limit 150]
+    OUT=folder python benchmarks/bench_algorithms.py [--elements 28] [--limit 80] [--cub PROGRAM]
     python benchmarks/bench_algorithms.py --device emulator --output somewhere  # shows that it works, measures nothing
 
 A figure is the median time between two events around one call: ours is the replay of a plan, CUB's and the libraries'
 their call. Large arrays are measured at 2^28 elements, then all sizes from 2^10 on in steps of 2^3. Rows "to
-completion" are what the host waits for a plan of 1,024 elements, beside an empty launch. CUB selects by a function of
-the element, and "by flags", as `compress` does. Every result is compared with that of NumPy arrays, on 2^16 elements,
-before anything is measured. Writes one JSON file and prints the table, with what each row is to reach. The exit code is
-1 where a row misses that.
+completion" are what the host waits for a plan of 1,024 elements, beside an empty launch, and CUB's call beside CUDA's
+empty launch. CUB's `compress` selects by a function of the element and reads no conditions; that "by flags" does what
+ours does; its program is built where nvcc is, which takes half a minute, or given. Every result is compared with that
+of NumPy arrays, on 2^16 elements, before anything is measured. Writes one JSON file and prints the table, with what
+each row is to reach. The exit code is 1 where a row misses that.
 """
 
 from __future__ import annotations
@@ -128,8 +129,8 @@ class Bench:
             else:
                 self.libraries[name] = module
 
-    def compare_with_cub(self, sizes: Sequence[int]) -> None:
-        found = "the emulator has no peers" if self.emulated else peers.cub(sizes)
+    def compare_with_cub(self, sizes: Sequence[int], program: Path | None) -> None:
+        found = "the emulator has no peers" if self.emulated else peers.cub(sizes, program)
         if isinstance(found, str):
             self.absent["cub"] = found
         else:
@@ -141,12 +142,12 @@ class Bench:
         self.absent[what] = "the time limit was reached"
         return False
 
-    def ms(self, launch: Callable[[], Any]) -> float:
+    def ms(self, launch: Callable[[Any], Any]) -> float:
         """The median between events on the stream of the device."""
         stream, times = self.device.stream(), []
         for turn in range(1 if self.emulated else WARM + ROUNDS):
             begin = stream.record()
-            launch(stream)  # type: ignore[call-arg]
+            launch(stream)
             end = stream.record()
             end.synchronize()
             if self.emulated or turn >= WARM:
@@ -156,20 +157,31 @@ class Bench:
     def library_ms(self, task: str, x: Any, y: Any) -> dict[str, float]:
         """The same of each library, on its own stream."""
         times = {}
-        if "cupy" in self.libraries:
-            cp = self.libraries["cupy"]
-            launch = peers.cupy(cp, task, x, y)
-            if launch is not None:
-                measured = cp.cuda.ExternalStream(self.device.stream().handle)
-                with measured:
-                    times["CuPy"] = _library(launch, cp.cuda.Event, cp.cuda.get_elapsed_time)
-        if "torch" in self.libraries:
-            torch = self.libraries["torch"]
-            launch = peers.torch(torch, task, x, y)
-            if launch is not None:
-                made = lambda: torch.cuda.Event(enable_timing=True)  # noqa: E731
-                times["PyTorch"] = _library(launch, made, lambda begin, end: begin.elapsed_time(end))
+        for name, measured in (("cupy", self._cupy_ms), ("torch", self._torch_ms)):
+            if name not in self.libraries:
+                continue
+            try:
+                ms = measured(self.libraries[name], task, x, y)
+            except peers.FAILURES as error:
+                self.absent[f"{name}, {task}, {x.size}"] = f"{type(error).__name__}: {error}"
+                continue
+            if ms is not None:
+                times[{"cupy": "CuPy", "torch": "PyTorch"}[name]] = ms
         return times
+
+    def _cupy_ms(self, cp: Any, task: str, x: Any, y: Any) -> float | None:
+        with cp.cuda.ExternalStream(self.device.stream().handle):
+            launch = peers.cupy(cp, task, x, y)
+            return None if launch is None else _library(launch, cp.cuda.Event, cp.cuda.get_elapsed_time)
+
+    @staticmethod
+    def _torch_ms(torch: Any, task: str, x: Any, y: Any) -> float | None:
+        launch = peers.torch(torch, task, x, y)
+        if launch is None:
+            return None
+        return _library(
+            launch, lambda: torch.cuda.Event(enable_timing=True), lambda begin, end: begin.elapsed_time(end)
+        )
 
 
 def _library(launch: Callable[[], Any], event: Callable[[], Any], elapsed: Callable[[Any, Any], float]) -> float:
@@ -235,7 +247,10 @@ def completions(bench: Bench, n: int) -> None:
     for name, (plan, more) in plans.items():
         ms, aim = _waited(bench, plan), empty + more
         verdict = "" if bench.emulated else "met" if ms <= aim else "missed"
-        bench.rows.append(Row(f"{name} to completion", n, ms, 0.0, n / ms / 1e6, {"empty": empty}, aim, verdict))
+        row = f"{name} to completion"
+        ways = {"CUB": (row, n), "CUDA's empty": ("empty to completion", n)}
+        others = {"empty": empty} | {way: bench.cub[key] for way, key in ways.items() if key in bench.cub}
+        bench.rows.append(Row(row, n, ms, 0.0, n / ms / 1e6, others, aim, verdict))
         print(bench.rows[-1].line(), flush=True)
 
 
@@ -275,7 +290,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="0", help="ordinal, or emulator")
     parser.add_argument("--elements", type=int, default=28, help="binary logarithm of their number (default: 28)")
-    parser.add_argument("--limit", type=float, default=150, help="seconds, after which no row is begun (default: 150)")
+    parser.add_argument("--limit", type=float, default=80, help="seconds, after which no row is begun (default: 80)")
+    parser.add_argument("--cub", type=Path, help="algorithms/cub.cu, built; without it, nvcc builds it")
     parser.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", ".")), help="folder for the result")
     options = parser.parse_args()
     emulated = options.device == "emulator"
@@ -283,7 +299,7 @@ def main() -> int:
     sizes = [1 << 10] if emulated else [1 << power for power in range(10, options.elements, 3)]
     with vc.Device("emulator" if emulated else int(options.device)) as device:
         bench = Bench(device, emulated, options.limit)
-        bench.compare_with_cub([large, *sizes])
+        bench.compare_with_cub([large, *sizes], options.cub)
         for task in TASKS:
             check(device, task)
         for n in (large, *sizes):

@@ -27,7 +27,8 @@
 #   accuracy     benchmarks/math_exhaustive.py, which needs CuPy
 #   throughput   benchmarks/bench_math.py, which needs CuPy
 #   memory       benchmarks/bench_memory.py: large arrays beside CUDA C++, CuPy and PyTorch
-#   algorithms   benchmarks/bench_algorithms.py: sums, scans, sorting and selection beside CUB, CuPy and PyTorch
+#   algorithms   benchmarks/bench_algorithms.py: sums, scans, sorting and selection beside CuPy, PyTorch and CUB, whose
+#                program is VYRE_CUB_PROGRAM or built where nvcc is
 #   graphs       benchmarks/bench_graphs.py: graphs whose steps become one kernel, and as recorded
 #   egraph       benchmarks/bench_egraph.py: closures of tables beside a hash-cons in C, and egglog where it is
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
@@ -223,7 +224,8 @@ part_memory() {
 }
 
 part_algorithms() {
-  timeout 300 "$python" benchmarks/bench_algorithms.py --output "$OUT/results" --device "${device/cuda/0}"
+  timeout 120 "$python" benchmarks/bench_algorithms.py --output "$OUT/results" --device "${device/cuda/0}" \
+    ${VYRE_CUB_PROGRAM:+--cub "$VYRE_CUB_PROGRAM"}
 }
 
 part_graphs() {
@@ -254,7 +256,7 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests hosts random independent grown conformance demo bench curves many awaiting accuracy throughput memory graphs; do
+for part in tests hosts random independent grown conformance demo bench curves many awaiting accuracy throughput memory algorithms graphs; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
@@ -263,7 +265,7 @@ for part in tests hosts random independent grown conformance demo bench curves m
     grown) tail -n 12 "$OUT/grown.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
-    bench | awaiting | curves | many | accuracy | throughput | memory | graphs) cat "$OUT/$part.log" ;;
+    bench | awaiting | curves | many | accuracy | throughput | memory | algorithms | graphs) cat "$OUT/$part.log" ;;
   esac
 done
 echo "==== parts"

@@ -1,7 +1,9 @@
-// The tasks of bench_algorithms.py with CUB: "task elements ms", medians between two events.
+// The tasks of bench_algorithms.py with CUB: "task elements ms", medians between two events; for
+// few elements also "task to completion", what the host waits for, beside an empty launch.
 //
-//   nvcc -O3 -std=c++17 -arch=native -o cub cub.cu && ./cub 1024 65536 268435456
+//   nvcc -O3 -std=c++17 -arch=sm_90 -o cub cub.cu && ./cub 1024 65536 268435456
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -11,7 +13,9 @@
 
 namespace {
 
-constexpr int rounds = 15, warm = 3;
+constexpr int rounds = 15, warm = 3, waits = 3000;
+// With so many elements at most, what the host waits for is measured too.
+constexpr size_t few = 1024;
 
 void check(cudaError_t status) {
   if (status == cudaSuccess) return;
@@ -51,8 +55,26 @@ void measure(const char *name, size_t elements, const Task &task) {
   std::fflush(stdout);
   check(cudaEventDestroy(begin));
   check(cudaEventDestroy(end));
+  if (elements <= few) wait(name, elements, [&] { check(task(memory, bytes)); });
   check(cudaFree(memory));
 }
+
+// What the host waits from a call to its end.
+void wait(const char *name, size_t elements, const std::function<void()> &run) {
+  using clock = std::chrono::steady_clock;
+  std::vector<double> times;
+  for (int round = 0; round < waits; ++round) {
+    const auto begin = clock::now();
+    run();
+    check(cudaDeviceSynchronize());
+    times.push_back(std::chrono::duration<double, std::milli>(clock::now() - begin).count());
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("%s to completion\t%zu\t%.6f\n", name, elements, times[times.size() / 2]);
+  std::fflush(stdout);
+}
+
+__global__ void nothing() {}
 
 __global__ void scatter(uint32_t *words, size_t count) {
   const size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x;
@@ -94,6 +116,7 @@ int main(int count, char **values) {
     scatter<<<blocks, 256>>>(moved, n);
     fractions<<<blocks, 256>>>(x, words, n);
     check(cudaDeviceSynchronize());
+    if (n <= few) wait("empty", n, [] { nothing<<<1, 32>>>(); });
     measure("sum f32", n, [&](void *memory, size_t &bytes) {
       return cub::DeviceReduce::Sum(memory, bytes, x, total, items);
     });
@@ -117,8 +140,7 @@ int main(int count, char **values) {
       return cub::DeviceSelect::If(memory, bytes, words, sorted, counts, items, IsOdd{});
     });
     measure("compress u32 by flags", n, [&](void *memory, size_t &bytes) {
-      return cub::DeviceSelect::Flagged(memory, bytes, words, flags,
-                                        sorted, counts, items);
+      return cub::DeviceSelect::Flagged(memory, bytes, words, flags, sorted, counts, items);
     });
     if (n >= 2) {
       const size_t half = n / 2;

@@ -13,19 +13,20 @@ from typing import Any
 Launch = Callable[[], Any]
 
 
-def cub(sizes: Sequence[int]) -> dict[tuple[str, int], float] | str:
-    """Milliseconds of each task and number of elements, or why there are none."""
-    compiler = shutil.which("nvcc")
-    if compiler is None:
-        return "nvcc is not installed"
+def cub(sizes: Sequence[int], program: Path | None) -> dict[tuple[str, int], float] | str:
+    """Milliseconds of each task and number of elements, or why there are none. Without a program it is built here."""
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "cub"
-        source = Path(__file__).with_name("cub.cu")
-        command = [compiler, "-O3", "-std=c++17", "-arch=native", "-o", program, source]
-        made = subprocess.run(command, capture_output=True, text=True, check=False)
-        if made.returncode:
-            return f"nvcc: {made.stderr.strip()[-200:]}"
-        done = subprocess.run([program, *map(str, sizes)], capture_output=True, text=True, check=False)
+        if program is None:
+            compiler = shutil.which("nvcc")
+            if compiler is None:
+                return "nvcc is not installed, and no program is given"
+            program = Path(folder) / "cub"
+            source = Path(__file__).with_name("cub.cu")
+            command = [compiler, "-O3", "-std=c++17", "-arch=native", "-o", str(program), str(source)]
+            made = subprocess.run(command, capture_output=True, text=True, check=False)
+            if made.returncode:
+                return f"nvcc: {made.stderr.strip()[-200:]}"
+        done = subprocess.run([program.resolve(), *map(str, sizes)], capture_output=True, text=True, check=False)
     found = {}
     for line in done.stdout.splitlines():
         task, elements, ms = line.split("\t")
@@ -43,32 +44,45 @@ def found(name: str) -> Any:
     return module if usable else None
 
 
+# What a library says where it cannot do a task.
+FAILURES = (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError)
+
+
 def cupy(cp: Any, task: str, x: Any, y: Any) -> Launch | None:
     """The task with CuPy on arrays that share the memory of ours."""
-    x, y = cp.asarray(x), cp.asarray(y)
-    forms: dict[str, Launch] = {
-        "sum f32": lambda: cp.sum(x),
-        "cumsum f32": lambda: cp.cumsum(x),
-        "cumsum u32": lambda: cp.cumsum(x, dtype=cp.uint32),
-        "sort u32": lambda: cp.sort(x),
-        "bincount u8": lambda: cp.bincount(x, minlength=256),
-        "compress u32": lambda: x[y != 0],
-        "matmul f32": lambda: cp.matmul(x, y),
+    forms: dict[str, Callable[[Any, Any], Any]] = {
+        "sum f32": lambda x, _: cp.sum(x),
+        "cumsum f32": lambda x, _: cp.cumsum(x),
+        "cumsum u32": lambda x, _: cp.cumsum(x, dtype=cp.uint32),
+        "sort u32": lambda x, _: cp.sort(x),
+        "bincount u8": lambda x, _: cp.bincount(x, minlength=256),
+        "compress u32": lambda x, y: x[y != 0],
+        "matmul f32": cp.matmul,
     }
-    return forms.get(task)
+    return _launch(forms.get(task), cp.asarray, x, y)
 
 
 def torch(torch: Any, task: str, x: Any, y: Any) -> Launch | None:
     """The task with PyTorch, likewise; it has no arithmetic on u32, so it takes i32."""
-    x, y = (torch.as_tensor(each, device="cuda") for each in (x, y))
-    x = x.view(torch.int32) if x.dtype == torch.uint32 else x
-    forms: dict[str, Launch] = {
-        "sum f32": lambda: torch.sum(x),
-        "cumsum f32": lambda: torch.cumsum(x, 0),
-        "cumsum u32": lambda: torch.cumsum(x, 0, dtype=torch.int32),
-        "sort u32": lambda: torch.sort(x),
-        "bincount u8": lambda: torch.bincount(x, minlength=256),
-        "compress u32": lambda: x[y != 0],
-        "matmul f32": lambda: torch.matmul(x, y),
+
+    def shared(array: Any) -> Any:
+        tensor = torch.as_tensor(array, device="cuda")
+        return tensor.view(torch.int32) if tensor.dtype == torch.uint32 else tensor
+
+    forms: dict[str, Callable[[Any, Any], Any]] = {
+        "sum f32": lambda x, _: torch.sum(x),
+        "cumsum f32": lambda x, _: torch.cumsum(x, 0),
+        "cumsum u32": lambda x, _: torch.cumsum(x, 0, dtype=torch.int32),
+        "sort u32": lambda x, _: torch.sort(x),
+        "bincount u8": lambda x, _: torch.bincount(x, minlength=256),
+        "compress u32": lambda x, y: x[y != 0],
+        "matmul f32": torch.matmul,
     }
-    return forms.get(task)
+    return _launch(forms.get(task), shared, x, y)
+
+
+def _launch(form: Callable[[Any, Any], Any] | None, shared: Callable[[Any], Any], x: Any, y: Any) -> Launch | None:
+    if form is None:
+        return None
+    given = shared(x), shared(y)
+    return lambda: form(*given)
