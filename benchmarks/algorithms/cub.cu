@@ -33,6 +33,21 @@ T *allocated(size_t count) {
 // What CUB asks of its caller: called once for the size of its memory, then with it.
 using Task = std::function<cudaError_t(void *, size_t &)>;
 
+// What the host waits from a call to its end.
+void measure_waits(const char *name, size_t elements, const std::function<void()> &run) {
+  using clock = std::chrono::steady_clock;
+  std::vector<double> times;
+  for (int round = 0; round < waits; ++round) {
+    const auto begin = clock::now();
+    run();
+    check(cudaDeviceSynchronize());
+    times.push_back(std::chrono::duration<double, std::milli>(clock::now() - begin).count());
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("%s to completion\t%zu\t%.6f\n", name, elements, times[times.size() / 2]);
+  std::fflush(stdout);
+}
+
 void measure(const char *name, size_t elements, const Task &task) {
   size_t bytes = 0;
   check(task(nullptr, bytes));
@@ -55,23 +70,8 @@ void measure(const char *name, size_t elements, const Task &task) {
   std::fflush(stdout);
   check(cudaEventDestroy(begin));
   check(cudaEventDestroy(end));
-  if (elements <= few) wait(name, elements, [&] { check(task(memory, bytes)); });
+  if (elements <= few) measure_waits(name, elements, [&] { check(task(memory, bytes)); });
   check(cudaFree(memory));
-}
-
-// What the host waits from a call to its end.
-void wait(const char *name, size_t elements, const std::function<void()> &run) {
-  using clock = std::chrono::steady_clock;
-  std::vector<double> times;
-  for (int round = 0; round < waits; ++round) {
-    const auto begin = clock::now();
-    run();
-    check(cudaDeviceSynchronize());
-    times.push_back(std::chrono::duration<double, std::milli>(clock::now() - begin).count());
-  }
-  std::sort(times.begin(), times.end());
-  std::printf("%s to completion\t%zu\t%.6f\n", name, elements, times[times.size() / 2]);
-  std::fflush(stdout);
 }
 
 __global__ void nothing() {}
@@ -116,7 +116,7 @@ int main(int count, char **values) {
     scatter<<<blocks, 256>>>(moved, n);
     fractions<<<blocks, 256>>>(x, words, n);
     check(cudaDeviceSynchronize());
-    if (n <= few) wait("empty", n, [] { nothing<<<1, 32>>>(); });
+    if (n <= few) measure_waits("empty", n, [] { nothing<<<1, 32>>>(); });
     measure("sum f32", n, [&](void *memory, size_t &bytes) {
       return cub::DeviceReduce::Sum(memory, bytes, x, total, items);
     });

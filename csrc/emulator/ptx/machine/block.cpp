@@ -24,6 +24,7 @@ ThreadBlock::ThreadBlock(const Kernel &kernel, const Launch &launch, Machine &ma
   const uint32_t count = launch.block[0] * launch.block[1] * launch.block[2];
   threads_.resize(count);
   active_.resize((count + warp_size - 1) / warp_size);
+  meeting_.resize(active_.size());
   shared_.resize(size_t{kernel.static_shared_bytes} + launch.dynamic_shared_bytes);
   local_.resize(size_t{kernel.code->local_bytes} * count);
 }
@@ -35,6 +36,7 @@ void ThreadBlock::begin(std::array<uint32_t, 3> index) {
   for (size_t warp = 0; warp < active_.size(); ++warp) {
     const size_t lanes = std::min<size_t>(warp_size, threads_.size() - warp * warp_size);
     active_[warp] = lanes == warp_size ? ~0u : (1u << lanes) - 1;
+    meeting_[warp] = 0;
   }
   std::fill(shared_.begin(), shared_.end(), static_cast<uint8_t>(poison));
   std::fill(local_.begin(), local_.end(), static_cast<uint8_t>(poison));
@@ -131,8 +133,7 @@ bool ThreadBlock::run(uint32_t index) {
     thread.state = Thread::State::collective;
     thread.collective = machine_.collective;
     thread.mask = machine_.mask;
-    try_collective(index / warp_size);
-    return true;
+    return meet(index);
   case Stop::gather:
     thread.pc = machine_.at;
     thread.state = Thread::State::gather;
@@ -231,6 +232,14 @@ bool ThreadBlock::open(uint32_t id) {
   return true;
 }
 
+// A thread came to a warp-synchronous operation: the last of its group runs it.
+bool ThreadBlock::meet(uint32_t index) {
+  const uint32_t warp = index / warp_size;
+  meeting_[warp] |= 1u << index % warp_size;
+  if ((threads_[index].mask & active_[warp] & ~meeting_[warp]) == 0) try_collective(warp);
+  return true;
+}
+
 // Runs each group of the warp whose members have all come: same operation, same mask.
 void ThreadBlock::try_collective(uint32_t warp) {
   Thread *lanes = &threads_[size_t{warp} * warp_size];
@@ -254,6 +263,7 @@ void ThreadBlock::try_collective(uint32_t warp) {
     if (group.members != (first.mask & active_[warp])) continue;
     first.collective(group);
     if (machine_.races != nullptr) ++races_.warp_steps[warp];
+    meeting_[warp] &= ~group.members;
     for (uint32_t other = 0; other < warp_size; ++other)
       if (group.members >> other & 1) lanes[other].state = Thread::State::ready;
   }

@@ -54,6 +54,7 @@ class ThreadBlock {
   bool try_open(uint32_t id);
   bool is_complete(const Barrier &barrier) const;
   bool open(uint32_t id);
+  bool meet(uint32_t index);
   void try_collective(uint32_t warp);
   void resolve_gathered();
   bool fail(uint32_t index, const Instruction *at, Outcome outcome, const char *what);
@@ -70,6 +71,7 @@ class ThreadBlock {
   std::array<uint32_t, 3> index_{};
   std::vector<Thread> threads_;
   std::vector<uint32_t> active_; // lanes that have not exited, by warp
+  std::vector<uint32_t> meeting_; // lanes at a warp-synchronous operation, by warp
   std::vector<uint8_t> shared_;
   std::vector<uint8_t> local_; // by thread
   Barrier barriers_[barriers];
