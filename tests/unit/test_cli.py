@@ -152,6 +152,31 @@ def test_error_of_a_kernel_function_has_its_column(tmp_path: Path, capsys: pytes
     assert finding["expression"] == "x[vc.global_id.x] * vc.global_id.x"
 
 
+BROKEN_KERNELS = KERNELS.replace("* 2", "* vc.global_id.x") + KERNELS.split("\n\n")[1].replace(
+    "doubled", "whole"
+).replace("* 2", "& 2")
+
+
+def test_check_lists_what_is_wrong_in_all_kernel_functions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, "broken.py", BROKEN_KERNELS)
+
+    assert main(["check", path, "--json"]) == 1
+    assert [each["expression"] for each in json.loads(capsys.readouterr().out)["diagnostics"]] == [
+        "x[vc.global_id.x] * vc.global_id.x",
+        "x[vc.global_id.x] & 2",
+    ]
+
+
+@pytest.mark.parametrize("command", ["check", "ptx"])
+def test_a_program_that_is_named_needs_no_others_that_are_right(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, "broken.py", BROKEN_KERNELS)
+
+    assert main([command, path, "--program", "scaled"]) == 0
+    assert "scaled" in capsys.readouterr().out
+
+
 def test_builder_error_shows_the_python_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path, "mixed.py", TWO_PROGRAMS.replace("= x[vc.global_id.x]", "= x[0] + vc.u32(1)"))
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import runpy
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import vyre_cuda as vc
 from vyre_cuda.cli.failures import UsageError
+from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.core.program import Program, ProgramSource
 
 # What a script may raise; a ProgramError is reported with its own place and text.
@@ -34,30 +36,68 @@ _SCRIPT_ERRORS = (
 
 def load_programs(path: Path) -> list[Program]:
     """The programs of a file, in order, at least one. UsageError if it cannot be read, ProgramError if invalid."""
+    return _built(_defined(path))
+
+
+def load_program(path: Path, name: str | None) -> Program:
+    """The program called `name`, or the only one; the others may be wrong."""
+    defined = _defined(path)
+    names = list(dict.fromkeys(map(_name_of, defined)))
+    if name is None:
+        if len(names) > 1:
+            raise _several(path, names)
+        built = _built(defined)
+        if len(built) > 1:
+            raise _several(path, [program.name for program in built])
+        return built[0]
+    chosen = [each for each in defined if _name_of(each) == name]
+    if not chosen:
+        raise UsageError(f"{path} defines no program {name}; it has {', '.join(names)}")
+    return _built(chosen)[0]
+
+
+def _several(path: Path, names: Sequence[str]) -> UsageError:
+    return UsageError(f"{path} defines {len(names)} programs ({', '.join(names)}): choose one with --program NAME")
+
+
+def _defined(path: Path) -> list[Program | ProgramSource]:
+    """What the file defines, each object once."""
     if path.suffix != ".py":
         return [vc.parse(_text(path), filename=str(path))]
     _text(path)
-    found = _module_level_programs(_executed(path))
+    values = _executed(path).values()
+    found = [
+        value
+        for value in values
+        if isinstance(value, Program) or (isinstance(value, ProgramSource) and not value.is_open)
+    ]
     if not found:
         raise UsageError(
             f"{path} defines no program at module level (a vc.Program, what Builder.build() returns, or a kernel "
             "function without open parameters)"
         )
-    return found
+    return list({id(value): value for value in found}.values())
 
 
-def load_program(path: Path, name: str | None) -> Program:
-    """The program called `name`, or the only one."""
-    programs = load_programs(path)
-    names = ", ".join(program.name for program in programs)
-    if name is None:
-        if len(programs) > 1:
-            raise UsageError(f"{path} defines {len(programs)} programs ({names}): choose one with --program NAME")
-        return programs[0]
-    for program in programs:
-        if program.name == name:
-            return program
-    raise UsageError(f"{path} defines no program {name}; it has {names}")
+def _name_of(defined: Program | ProgramSource) -> str:
+    return defined.name if isinstance(defined, Program) else defined.__name__
+
+
+def _built(defined: Sequence[Program | ProgramSource]) -> list[Program]:
+    """The programs, of which equal ones count as one. ProgramError with what is wrong in all of them."""
+    built: list[Program] = []
+    errors: list[ProgramError] = []
+    for each in defined:
+        try:
+            built.append(each if isinstance(each, Program) else each.program())
+        except ProgramError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        findings = [finding for error in errors for finding in error.diagnostics]
+        raise ProgramError("\n".join(map(str, errors)), findings)
+    return list(dict.fromkeys(built))
 
 
 def _text(path: Path) -> str:
@@ -86,12 +126,3 @@ def _line_in(path: Path, error: BaseException) -> str:
         return f":{error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     return f":{lines[-1]}" if lines else ""
-
-
-def _module_level_programs(names: dict[str, Any]) -> list[Program]:
-    """The programs in order of definition, those of kernel functions too, unless they have open parameters; an object
-    with two names, or two equal ones, count as one program."""
-    sources = (value for value in names.values() if isinstance(value, ProgramSource) and not value.is_open)
-    programs = {id(source): source.program() for source in sources}
-    found = (programs.get(id(value), value) for value in names.values())
-    return list(dict.fromkeys(value for value in found if isinstance(value, Program)))

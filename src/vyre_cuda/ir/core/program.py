@@ -97,6 +97,7 @@ class ProgramSource:
     """What is taken wherever a program is: a kernel function."""
 
     __slots__ = ()
+    __name__: str
 
     @property
     def is_open(self) -> bool:
