@@ -124,10 +124,12 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         Raises
         ------
         TypeError
-            An open parameter is unknown.
+            An open parameter is unknown; not a device.
         ProgramError
             The function is wrong, with file, line and column.
         """
+        if not hasattr(device, "compile"):
+            raise TypeError(f"{self._name}.on takes a device, not {device!r}: open it, vc.Device({device!r})")
         named = {*specialization.type_variables(self._parameters)}
         named |= {each.name for each in self._parameters if each.kind == "const"}
         needed = {each.name for each in self._parameters if each.kind == "const" and each.default is not NO_DEFAULT}

@@ -75,6 +75,8 @@ def _innermost(trace: TracebackType | None) -> tuple[str, int, int | None, int |
 
 def _at_statement(message: str, file: str, line: int, tree: ast.FunctionDef, filename: str) -> ProgramError:
     """The mistake at the statement of a line, where only the line is known."""
+    if (file, line) == (filename, tree.lineno):
+        return located(message, file, line, tree.col_offset + 1, f"def {tree.name}(...)")
     node = _statement(tree, line) if file == filename else None
     if node is None:
         return located(message, file, line, 1, text_between(file, line, 0, line, 1 << 20))

@@ -54,6 +54,9 @@ def source_of(function: FunctionType, what: str) -> FunctionSource:
     if code.co_flags & inspect.CO_GENERATOR:
         message = f"{what} {code.co_name}: no generator can run on a device: write to an array, and no yield"
         raise _at_first_line(code, message)
+    if hasattr(function, "__wrapped__"):
+        message = f"{what} {function.__name__}: another decorator is between: write @{what} directly above the def"
+        raise _at_first_line(code, message)
     try:
         lines, begin = inspect.findsource(function)
     except (OSError, TypeError):

@@ -78,3 +78,21 @@ def test_error_is_at_its_line_column_and_expression(name: str) -> None:
 def test_what_is_no_function_is_refused(decorator: Any, what: Any) -> None:
     with pytest.raises(TypeError, match=f"takes a function, not a {type(what).__name__}"):
         decorator(what)
+
+
+def test_what_is_no_device_is_refused() -> None:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]) -> None:
+        x[0] = 1
+
+    with pytest.raises(TypeError, match=r"f.on takes a device, not 'emulator': open it, vc.Device\('emulator'\)"):
+        f.on("emulator")  # type: ignore[arg-type]
+
+
+def test_a_program_is_where_its_function_is() -> None:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]) -> None:
+        x[0] = 1
+
+    line = f.__wrapped__.__code__.co_firstlineno + 1  # type: ignore[attr-defined]
+    assert f.program().source == (__file__, line)

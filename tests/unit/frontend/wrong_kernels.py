@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -1162,5 +1163,41 @@ def array_in_a_plain_function() -> Any:
     @vc.kernel
     def f(x: vc.InOut[vc.f32]):
         x[0] = step_of(vc.global_id.x)
+
+    return f
+
+
+@wrong
+def block_is_too_large() -> Any:
+    @vc.kernel(block=2000)
+    def f(x: vc.InOut[vc.f32]):
+        x[vc.global_id.x] = 0
+
+    return f
+
+
+@wrong
+def index_is_a_word() -> Any:
+    @vc.kernel(index="i32")
+    def f(x: vc.InOut[vc.f32]):
+        x[vc.global_id.x] = 0
+
+    return f
+
+
+def twice(function: Any) -> Any:
+    @functools.wraps(function)
+    def called(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    return called
+
+
+@wrong
+def decorator_is_between() -> Any:
+    @vc.kernel
+    @twice
+    def f(x: vc.InOut[vc.f32]):
+        x[vc.global_id.x] = 0
 
     return f

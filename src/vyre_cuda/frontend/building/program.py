@@ -42,6 +42,7 @@ def build(definition: Definition, types: Mapping[str, Type], constants: Mapping[
     try:
         name = function.__name__
         builder = Builder(name, definition.block, definition.index, min_blocks=definition.min_blocks)
+        builder._source = filename, rewritten.tree.lineno  # rather than the call that needs the program first
         extents = Extents(definition, constants)
         given = [_declared(builder, parameter, types, constants, extents) for parameter in definition.parameters]
         entered = namespace_of(builder, function, rewritten, filename, types_by_name(definition, types))

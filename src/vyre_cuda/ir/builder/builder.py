@@ -102,7 +102,7 @@ class Builder(AtomicMethods, WarpMethods):
         check_name(name, "program", source)
         if index not in INDEX_TYPES:
             raise program_error(
-                f"the index type is {index}; it must be one of {', '.join(t.name for t in INDEX_TYPES)}", source
+                f"the index type is {index!r}; it must be one of {', '.join(t.name for t in INDEX_TYPES)}", source
             )
         self._scope = Scope(name, index, source)
         self._auto_block = isinstance(block, str)
