@@ -18,14 +18,11 @@ from vyre_cuda.ir.core.nodes import (
     Const,
     Continue,
     Expr,
-    For,
     GridBarrier,
     Id,
     If,
     Let,
-    Load,
     Local,
-    Position,
     Print,
     Return,
     Scalar,
@@ -33,14 +30,17 @@ from vyre_cuda.ir.core.nodes import (
     Stmt,
     Store,
     Var,
-    Warp,
     While,
 )
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.walk import Body, assert_never, bodies, declared_name, operands
+from vyre_cuda.ir.core.walk import Body, bodies, children, declared_name, operands
 from vyre_cuda.passes.rebuild import NESTING, has_assert, has_load, unless_same, with_bodies, with_body
 
 _JUMPS = (Return, Break, Continue)
+_NAMING = (Let, Var, Assign)
+_OBSERVED = (Store, Atomic, Barrier, GridBarrier, Assert, Print, Return, While)
+# Expressions without others inside that name no local.
+_ALONE = (Const, Scalar, Size, Id)
 # Where a dead statement was the last of a body, a jump before it may become one that leads nowhere else.
 _ROUNDS = 2
 
@@ -48,8 +48,10 @@ _ROUNDS = 2
 def remove_dead_code(program: Program, *, keep_checks: bool = False) -> Program:
     """The program without dead code. `keep_checks`: a statement that loads is observable, because the load may fail."""
     body = program.body
-    for _ in range(_ROUNDS):
+    for turn in range(_ROUNDS):
         reached = _without_last(_trim(body), Return)
+        if turn and reached is body:  # what was swept once has nothing dead
+            break
         swept = _Liveness(reached, keep_checks).sweep()
         if swept is reached:
             return with_body(program, swept)
@@ -124,12 +126,17 @@ class _Liveness:
             self._parents.append(parent)
             self._ends.append(number + 1)
             self._live.append(False)
-            name = statement.name if isinstance(statement, Assign) else declared_name(statement)
+            if isinstance(statement, _NAMING):
+                self._writers.setdefault(statement.name, []).append(number)
+                if self._keep_checks and has_load(*operands(statement)):
+                    self._mark(number)
+                continue
+            name = declared_name(statement)
             if name is not None:
                 self._writers.setdefault(name, []).append(number)
             if isinstance(statement, (Break, Continue)):
                 self._jumps.setdefault(loop, []).append(number)
-            elif _is_observed(statement) or (self._keep_checks and has_load(*operands(statement))):
+            elif isinstance(statement, _OBSERVED) or (self._keep_checks and has_load(*operands(statement))):
                 self._mark(number)
             if isinstance(statement, NESTING):
                 inside = loop if isinstance(statement, If) else number
@@ -151,28 +158,21 @@ class _Liveness:
             statement = self._statements[number]
             if isinstance(statement, Assign):
                 self._mark(self._writers[statement.name][0])  # its var
-            for expr in operands(statement):
-                self._need(expr)
+            self._need(operands(statement))
 
-    def _need(self, expr: Expr) -> None:
-        match expr:
-            case Apply():
-                for operand in expr.operands:
-                    self._need(operand)
-            case Local():
-                if expr.name not in self._read:
-                    self._read.add(expr.name)
+    def _need(self, roots: tuple[Expr, ...]) -> None:
+        work, read = list(roots), self._read
+        while work:
+            expr = work.pop()
+            if isinstance(expr, Apply):
+                work += expr.operands
+            elif isinstance(expr, Local):
+                if expr.name not in read:
+                    read.add(expr.name)
                     for writer in self._writers.get(expr.name, ()):
                         self._mark(writer)
-            case Load():
-                self._need(expr.index)
-            case Position():
-                for index in expr.indices:
-                    self._need(index)
-            case Const() | Scalar() | Size() | Id():
-                pass
-            case _:
-                assert_never(expr)
+            elif not isinstance(expr, _ALONE):
+                work += children(expr)
 
     def _swept(self, body: Body, number: int) -> Body:
         out: list[Stmt] = []
@@ -194,16 +194,6 @@ class _Liveness:
             for _ in body:
                 first = self._ends[first]
         return with_bodies(statement, tuple(inside))
-
-
-def _is_observed(statement: Stmt) -> bool:
-    match statement:
-        case Store() | Atomic() | Barrier() | GridBarrier() | Assert() | Print() | Return() | While():
-            return True
-        case Let() | Var() | Assign() | Warp() | If() | For() | Break() | Continue():
-            return False
-        case _:
-            assert_never(statement)
 
 
 def _without_result(statement: Atomic) -> Atomic:

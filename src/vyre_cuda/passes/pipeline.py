@@ -73,11 +73,14 @@ def sequence(*, bounds: str = "check") -> tuple[tuple[str, Pass], ...]:
 
 
 def run(program: Program, passes: tuple[tuple[str, Pass], ...]) -> Program:
-    """The program after at most two rounds of these passes."""
-    for _ in range(_ROUNDS):
+    """The program after at most two rounds of these passes. The last one changes nothing directly behind itself."""
+    for turn in range(_ROUNDS):
         before = program
-        for _, apply in passes:
+        for _, apply in passes[:-1]:
             program = apply(program)
+        if turn and len(passes) > 1 and program is before:
+            break
+        program = passes[-1][1](program)
         if program is before:
             break
     return program

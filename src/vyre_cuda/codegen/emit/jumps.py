@@ -11,18 +11,21 @@ def needless_branches(code: list[int | Effect]) -> set[int]:
     """The places of branches that are separated from their label only by labels and comments."""
     needless: set[int] = set()
     ahead: set[int] = set()  # labels from here to the next instruction
+    following = len(code)
     for position in range(len(code) - 1, -1, -1):
         item = code[position]
-        if not isinstance(item, int):
-            kind, _, attr = item
-            if kind == "label":
-                ahead.add(attr[0])
-                continue
-            if kind in _SILENT:
-                continue
+        if isinstance(item, int):
+            continue
+        if following != position + 1:
+            ahead.clear()
+        following = position
+        kind, _, attr = item
+        if kind == "label":
+            ahead.add(attr[0])
+        elif kind not in _SILENT:
             if kind == "branch" and attr[0] in ahead:
                 needless.add(position)
-        ahead.clear()
+            ahead.clear()
     return needless
 
 

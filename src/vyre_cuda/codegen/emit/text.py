@@ -38,8 +38,8 @@ _CLASSES = (
     ("%f", ".f32"),
     ("%fd", ".f64"),
 )
-# Values that have no instruction of their own.
-_SILENT = frozenset({"const", "register", "retype", "lane"})
+# How the names of registers of each type begin.
+_PREFIXES = {type_: prefix for type_, (_, prefix) in REGISTER_CLASS.items()}
 # The places of a template that has the result and then so many operands, each once.
 _IN_ORDER = tuple(tuple(range(operands + 1)) for operands in range(9))
 
@@ -263,18 +263,8 @@ class _Emitter:
         code = function.code
         needless = needless_branches(code)
         labels = targets(code, needless)
-        for value in function.entry:
-            if live[value]:
-                self._value(value)
-        for position, item in enumerate(code):
-            if isinstance(item, int):
-                if live[item] or function.ops[item] == "atomic":
-                    self._value(item)
-            elif item[0] == "label":
-                if item[2][0] in labels:
-                    self._label(*item[2])
-            elif position not in needless:
-                self._effect(item)
+        self._write([value for value in function.entry if live[value]], needless, labels)
+        self._write(code, needless, labels)
         last = code[-1] if code else None
         if last is None or isinstance(last, int) or last[0] != "return" or last[1]:
             self._lines.append(f"  {self._leave}")
@@ -283,10 +273,9 @@ class _Emitter:
     # ---- names ----
 
     def _fresh_name(self, type_: str) -> str:
-        prefix = REGISTER_CLASS[type_][1]
-        counts = self.counts
-        number = counts[prefix]
-        counts[prefix] = number + 1
+        prefix = _PREFIXES[type_]
+        number = self.counts[prefix]
+        self.counts[prefix] = number + 1
         return f"{prefix}{number}"
 
     def _register(self, register: int) -> str:
@@ -316,10 +305,10 @@ class _Emitter:
 
     def _define(self, value: int) -> str:
         function = self._function
-        if value in function.pinned:
+        if function.pinned and value in function.pinned:
             name = self._register(function.pinned[value])
         else:
-            prefix = REGISTER_CLASS[function.types[value]][1]
+            prefix = _PREFIXES[function.types[value]]
             counts = self.counts
             number = counts[prefix]
             counts[prefix] = number + 1
@@ -341,39 +330,65 @@ class _Emitter:
         if nounroll:
             self._lines.append('  .pragma "nounroll";')
 
-    def _value(self, value: int) -> None:
-        function = self._function
-        op = function.ops[value]
-        if op in _SILENT:
-            return
-        args = function.args[value]
-        special = _SPECIAL.get(op)
-        if special is not None:
-            special(self, value, args)
-            return
-        types = function.types
-        key = (op, types[args[0]] if op in TYPED_BY_FIRST else types[args[-1]])
-        template = self._templates.get(key)
-        if template is None:
-            template = self._templates[key] = select(*key, self._target)
-        names = self._names
-        line, places = template
+    def _write(self, code: Sequence[int | Effect], needless: set[int], labels: set[int]) -> None:
+        """The lines of the values that are used and of the effects but those branches, with those labels."""
+        function, live, names = self._function, self._live, self._names
+        ops, types, args, templates = function.ops, function.types, function.args, self._templates
+        lines, counts, pinned = self._lines, self.counts, function.pinned
         words: tuple[str, ...]
-        if len(args) == 2:
-            left, right = names[args[0]] or self._name(args[0]), names[args[1]] or self._name(args[1])
-            words = (self._define(value), left, right)
-        elif len(args) == 1:
-            operand = names[args[0]] or self._name(args[0])
-            words = (self._define(value), operand)
-        else:
-            operands = [names[arg] or self._name(arg) for arg in args]
-            words = (self._define(value), *operands)
-        if places != _IN_ORDER[len(args)]:
-            words = tuple([words[place] for place in places])
-        if self._debug:
-            self._emit(line % words, value)
-        else:
-            self._lines.append("  " + line % words)
+        for position, item in enumerate(code):
+            if not isinstance(item, int):
+                kind, _, attr = item
+                if kind == "statement":
+                    self._mark(attr)
+                elif kind == "label":
+                    if attr[0] in labels:
+                        self._label(*attr)
+                elif position not in needless:
+                    self._effect(item)
+                continue
+            op = ops[item]
+            if not live[item] and op != "atomic":
+                continue
+            of, special = args[item], _SPECIAL.get(op)
+            if special is not None:
+                special(self, item, of)
+                continue
+            key = (op, types[of[0 if op in TYPED_BY_FIRST else -1]])
+            line, places = templates.get(key) or self._template(*key, len(of))
+            count = len(of)
+            if count == 2:
+                one, other = of
+                left, right = names[one] or self._name(one), names[other] or self._name(other)
+            elif count == 1:
+                left = names[of[0]] or self._name(of[0])
+            else:
+                operands = [names[arg] or self._name(arg) for arg in of]
+            if pinned and item in pinned:
+                name = self._register(pinned[item])
+            else:
+                prefix = _PREFIXES[types[item]]
+                number = counts[prefix]
+                counts[prefix] = number + 1
+                name = f"{prefix}{number}"
+            names[item] = name
+            words = (name, left, right) if count == 2 else (name, left) if count == 1 else (name, *operands)
+            if places:
+                words = tuple([words[place] for place in places])
+            if self._debug:
+                self._emit(line % words, item)
+            else:
+                lines.append(line % words)
+
+    def _nothing(self, _value: int, _args: tuple[int, ...]) -> None:
+        """A value that has no instruction of its own."""
+
+    def _template(self, op: str, type_: str, operands: int) -> Template:
+        """The instruction of an op, with its places unless they are the result and so many operands in order."""
+        line, places = select(op, type_, self._target)
+        indented = line if self._debug else f"  {line}"
+        found = self._templates[op, type_] = (indented, () if places == _IN_ORDER[operands] else places)
+        return found
 
     def _parameter(self, value: int, _args: tuple[int, ...]) -> None:
         self._emit(self._loads[self._function.attrs[value]] % self._define(value), value)
@@ -494,8 +509,6 @@ class _Emitter:
             self._emit(f"nanosleep.u32 {attr};")
         elif kind == "print":
             self._print(args, attr)
-        elif kind == "statement":
-            self._mark(attr)
         elif kind == "comment":
             self._emit(f"// {attr}")
         else:
@@ -527,6 +540,7 @@ class _Emitter:
 
 
 _SPECIAL = {
+    **dict.fromkeys(("const", "register", "retype", "lane"), _Emitter._nothing),
     "parameter": _Emitter._parameter,
     "global_pointer": _Emitter._global_pointer,
     "special": _Emitter._move_from_name,

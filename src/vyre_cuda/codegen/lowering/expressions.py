@@ -22,7 +22,6 @@ from vyre_cuda.ir.core.limits import MAX_GRID
 from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, Position, Scalar, Size
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, f16
-from vyre_cuda.ir.core.walk import assert_never
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
@@ -146,22 +145,18 @@ class Expressions:
         That depends on the program's structure and not on which nodes are the same object: equal programs give the same
         text.
         """
-        match expr:
-            case Apply() | Load():
-                found = self._memo.get(id(expr))
-                if found is None:
-                    found = self._memo[id(expr)] = self._make(expr)
-                return found
-            case Local():
-                return self.locals.read(expr.name)
-            case Const():
-                return self.terms.literal(expr.type, expr.bits)
-            case Id() | Size() | Scalar():
-                return self.extraction.leaf(expr.type, self._given(expr))
-            case Position():
-                raise InternalError("indices of several axes outside of an access")
-            case _:
-                assert_never(expr)
+        if isinstance(expr, Local):
+            return self.locals.read(expr.name)
+        if isinstance(expr, (Apply, Load)):
+            found = self._memo.get(id(expr))
+            if found is None:
+                found = self._memo[id(expr)] = self._make(expr)
+            return found
+        if isinstance(expr, Const):
+            return self.terms.literal(expr.type, expr.bits)
+        if isinstance(expr, Position):
+            raise InternalError("indices of several axes outside of an access")
+        return self.extraction.leaf(expr.type, self._given(expr))
 
     def _given(self, expr: Id | Size | Scalar) -> int:
         """The value of what is given with the launch."""
@@ -184,7 +179,7 @@ class Expressions:
             if found is None:
                 found = self._loaded[place] = self.extraction.leaf(expr.type, self.memory.load(*place))
             return found
-        return self.terms.apply(expr.op, expr.type, tuple([self.term(operand) for operand in expr.operands]))
+        return self.terms.apply(expr.op, expr.type, tuple(map(self.term, expr.operands)))
 
     def _scalar(self, name: str, type_: Type) -> int:
         b = self.builder

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.peephole import Builder
-from vyre_cuda.codegen.terms.terms import Terms
+from vyre_cuda.codegen.terms.terms import QUOTIENT_OF_REST, Terms
 from vyre_cuda.ir.affine import Affine
 from vyre_cuda.ir.core.types import INTEGERS, Type, bf16, f16
 from vyre_cuda.later import later
@@ -105,9 +105,10 @@ class Extraction:
     def value(self, class_: int) -> int:
         """The value of a class, computed here unless it is known."""
         terms = self._terms
-        if terms.link[class_] != class_:
-            class_ = terms.find(class_)
         value = terms.values[class_]
+        if value is None or terms.link[class_] != class_:
+            class_ = terms.find(class_)
+            value = terms.values[class_]
         if value is None:
             type_ = terms.types[class_]
             if type_.code in _NARROW:
@@ -122,12 +123,12 @@ class Extraction:
         terms = self._terms
         if terms.link[class_] != class_:
             class_ = terms.find(class_)
-        type_ = terms.types[class_]
-        if type_.code not in _NARROW:
-            return self.value(class_)
         value = terms.values[class_]
-        if value is None:
-            value = terms.loose[class_]
+        if value is not None:
+            return value
+        if terms.types[class_].code not in _NARROW:
+            return self.value(class_)
+        value = terms.loose[class_]
         if value is None:
             value = self._computed(class_)
             terms.put(terms.loose, class_, value)
@@ -145,25 +146,25 @@ class Extraction:
     def _of_form(self, term: int) -> int:
         terms = self._terms
         op, type_, args = terms.ops[term], terms.types[term], terms.args[term]
+        if op == "sum":
+            return self._sum(type_, terms.attrs[term])
         if op == "const":
             return self._literal(type_, terms.attrs[term])
         if op == "leaf":
             value: int = terms.attrs[term]
             return value
-        if op == "sum":
-            return self._sum(type_, terms.attrs[term])
         if type_.code in _NARROW:
             loose = self._loosely(op, type_, args)
             if loose is not None:
                 return loose
-        operands = [self.value(part) for part in terms.parts(term)]
+        operands = list(map(self.value, terms.parts(term) if op in QUOTIENT_OF_REST else args))
         return apply_op(self._b, op, type_, terms.types[args[-1]], operands[: len(args)])
 
     def _loosely(self, op: str, type_: Type, args: tuple[int, ...]) -> int | None:
         """An op on lower bits; None if it looks at others."""
         b, terms = self._b, self._terms
         if op in _LOOSE:
-            return b.apply(op, *[self._loose(arg) for arg in args])
+            return b.apply(op, *map(self._loose, args))
         if op == "left_shift":
             count = terms.constant(args[1])
             if count is not None and count < type_.bits:

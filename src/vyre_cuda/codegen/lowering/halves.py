@@ -15,6 +15,8 @@ _NAN = 0x7FC00000
 # Of an f16.
 _SIGN, _MAGNITUDE, _INFINITY, _FRACTION = 0x8000, 0x7FFF, 0x7C00, 0x03FF
 _INFINITY_F32, _FRACTION_F32 = 0x7F800000, 0x007FFFFF
+# How the 16 bits of a bf16 become an f32.
+_WIDENING, _WIDENED = ("zero_extend", "left_shift", "bits.f32"), ("u32", "u32", "f32")
 _NO_BF16_BELOW = 80  # PTX ISA: cvt.rn.bf16.f32 and fma.rn.bf16 need sm_80
 
 
@@ -44,10 +46,15 @@ def rounded(b: Builder, type_: Type, value: int) -> int:
     """An f32 rounded to the type, to nearest even."""
     if type_ is f16:
         return b.emit("float.f16", "f32", (b.convert("half.f16", "b16", value),))
-    if b.target.sm >= _NO_BF16_BELOW:
-        bits = b.emit("zero_extend", "u32", (b.convert("half.bf16", "b16", value),))
-        return b.emit("bits.f32", "f32", (b.emit("left_shift", "u32", (bits, b.constant("u32", 16))),))
-    return _rounded_bits(b, value)
+    if b.target.sm < _NO_BF16_BELOW:
+        return _rounded_bits(b, value)
+    places, made = b.constant("u32", 16), len(b.function.ops)
+    half = b.convert("half.bf16", "b16", value)
+    if half == made:  # so nothing was made of it
+        operands = ((half,), (made + 1, places), (made + 2,))
+        return b.following(_WIDENING, _WIDENED, operands, [(0, 0xFFFF), (0, 0xFFFF0000), None])
+    bits = b.emit("zero_extend", "u32", (half,))
+    return b.emit("bits.f32", "f32", (b.emit("left_shift", "u32", (bits, places)),))
 
 
 def _rounded_bits(b: Builder, value: int) -> int:

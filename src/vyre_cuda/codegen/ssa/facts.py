@@ -73,17 +73,43 @@ class Facts:
 
     def observe(self, value: int) -> None:
         """Derive what is known about a new value from its operands."""
-        ranges, types = self.ranges, self.function.types
-        made = len(ranges)
-        while made <= value:
-            type_ = types[made]
-            if type_ in FULL:
-                ranges.append(self._derive(made, type_, ranges))
-                self._settled.append(self._when_settled(made))
-            else:
-                ranges.append(None)
+        function = self.function
+        for made in range(len(self.ranges), value + 1):
+            op, type_ = function.ops[made], function.types[made]
+            if op == "const":
+                constant: int = function.attrs[made]
+                self.ranges.append((constant, constant) if type_ in FULL else None)
                 self._settled.append(_ALWAYS)
-            made += 1
+            else:
+                self.observe_next(op, type_, function.args[made])
+
+    def observe_next(self, op: str, type_: str, args: tuple[int, ...]) -> None:
+        """The same for the next value, which is no constant."""
+        ranges, settled = self.ranges, self._settled
+        full = FULL.get(type_)
+        rule = RULES.get(op)
+        if full is None or rule is None:
+            ranges.append(full)
+            settled.append(_ALWAYS)
+            return
+        now = self._time
+        if len(args) == 2:
+            one, other = args
+            settled.append(now if settled[one] >= now and settled[other] >= now else _UNSETTLED)
+            derived = rule(type_, (ranges[one] or full, ranges[other] or full))
+        elif len(args) == 1:
+            settled.append(now if settled[args[0]] >= now else _UNSETTLED)
+            derived = rule(type_, (ranges[args[0]] or full,))
+        else:
+            settled.append(now if all(settled[arg] >= now for arg in args) else _UNSETTLED)
+            derived = rule(type_, tuple([ranges[arg] or full for arg in args]))
+        ranges.append(full if derived is None or derived[0] < full[0] or derived[1] > full[1] else derived)
+
+    def derived(self, ranges: list[Range | None]) -> None:
+        """The intervals of the next values, as their operands tell; None for those of other types."""
+        now = self._time
+        self._settled += [_ALWAYS if interval is None else now for interval in ranges]
+        self.ranges += ranges
 
     def _when_settled(self, value: int) -> int:
         """The time now, if the operands' intervals are all that can be known of them."""

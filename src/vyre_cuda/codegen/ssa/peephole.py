@@ -68,11 +68,12 @@ class Builder:
     def apply(self, op: str, *args: int) -> int:
         """The value of an op on operands of one type (the first operand of `where` is a predicate)."""
         function = self.function
-        type_ = function.types[args[0] if op in TYPED_BY_FIRST else args[-1]]
+        type_ = function.types[args[0 if op in TYPED_BY_FIRST else -1]]
         is_commutative, flushes, rules, result = _facts_of(op, type_)
         if is_commutative:
             left, right = args
-            if function.ops[left] == "const" or (left > right and function.ops[right] != "const"):
+            ops = function.ops
+            if ops[left] == "const" or (left > right and ops[right] != "const"):
                 args = (right, left)
         if flushes:
             args = tuple([flushed_constant(self, arg) for arg in args])
@@ -150,14 +151,31 @@ class Builder:
         value = self.function.value(op, type_, args, attr)
         facts = self.facts
         ranges = facts.ranges
-        if value >= len(ranges):
-            facts.observe(value)
+        next_ = len(ranges)
+        if value >= next_:
+            if value > next_:
+                facts.observe(value - 1)
+            facts.observe_next(op, type_, args)
         known = ranges[value]
-        if known is not None:
-            return self.constant(type_, known[0]) if known[0] == known[1] else value
-        if type_ == "pred" and value in facts.known:
-            return self.true if facts.known[value] else self.false
-        return value
+        if known is None:
+            if type_ == "pred" and value in facts.known:
+                return self.true if facts.known[value] else self.false
+            return value
+        low, high = known
+        return value if low != high else self.constant(type_, low)
+
+    def following(
+        self,
+        ops: tuple[str, ...],
+        types: tuple[str, ...],
+        args: tuple[tuple[int, ...], ...],
+        ranges: list[Range | None],
+    ) -> int:
+        """`Function.following`, with the intervals of the values that have one."""
+        function, facts = self.function, self.facts
+        facts.observe(len(function.ops) - 1)
+        facts.derived(ranges)
+        return function.following(ops, types, args)
 
     def integer(self, type_: str, value: int) -> int:
         """A constant of an integer type, reduced to its range."""

@@ -26,18 +26,6 @@ else:
 Rule = Callable[..., "int | None"]
 
 
-def _fold(function: Callable[[int, int], int]) -> Callable[[Builder, str, int, int], int | None]:
-    """A rule that folds two integer constants."""
-
-    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
-        if type_ in FULL and b.is_constant(left) and b.is_constant(right):
-            attrs = b.function.attrs
-            return b.constant(type_, wrap(type_, function(attrs[left], attrs[right])))
-        return None
-
-    return rule
-
-
 def _chain(*rules: Callable[[Builder, str, int, int], int | None]) -> Rule:
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
         for each in rules:
@@ -49,36 +37,35 @@ def _chain(*rules: Callable[[Builder, str, int, int], int | None]) -> Rule:
     return rule
 
 
-def _of_constant(
-    *rules: Callable[[Builder, str, int, int], int | None],
-    otherwise: tuple[Callable[[Builder, str, int, int], int | None], ...] = (),
+def _by_constant(
+    fold: Callable[[int, int], int],
+    *others: Callable[[Builder, str, int, int], int | None],
+    neutral: int | None = None,
+    zero: int | None = None,
+    same: Callable[[Builder, str, int, int], int | None] | None = None,
 ) -> Rule:
-    """Rules that ask for a constant on the right, and those for other operands."""
+    """An op on integers with a constant on the right: folded, x op neutral = x, x op zero = zero, and other rules;
+    `same` is the rule where that is no constant.
+    """
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
-        for each in rules if b.function.ops[right] == "const" else otherwise:
+        function = b.function
+        if function.ops[right] != "const":
+            return None if same is None else same(b, type_, left, right)
+        if type_ not in FULL:
+            return None
+        constant = function.attrs[right]
+        if function.ops[left] == "const":
+            return b.constant(type_, wrap(type_, fold(function.attrs[left], constant)))
+        if constant == neutral:
+            return left
+        if constant == zero:
+            return right
+        for each in others:
             simpler = each(b, type_, left, right)
             if simpler is not None:
                 return simpler
         return None
-
-    return rule
-
-
-def _right(neutral: int) -> Callable[[Builder, str, int, int], int | None]:
-    """x op neutral = x, for integers."""
-
-    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
-        return left if type_ in FULL and b.constant_of(right) == neutral else None
-
-    return rule
-
-
-def _right_absorbs(zero: int) -> Callable[[Builder, str, int, int], int | None]:
-    """x op zero = zero, for integers."""
-
-    def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
-        return right if type_ in FULL and b.constant_of(right) == zero else None
 
     return rule
 
@@ -356,13 +343,13 @@ def _where_of_bits(b: Builder, type_: str, condition: int, chosen: int, other: i
 
 
 RULES: dict[str, Rule] = {
-    "add": _of_constant(_fold(lambda x, y: x + y), _right(0)),
-    "subtract": _of_constant(_fold(lambda x, y: x - y), _right(0), otherwise=(_same_zero, _negated(0, 0))),
-    "multiply": _of_constant(_fold(lambda x, y: x * y), _right(1), _right_absorbs(0), _negated(1, -1), _of_shifted),
+    "add": _by_constant(lambda x, y: x + y, neutral=0),
+    "subtract": _by_constant(lambda x, y: x - y, neutral=0, same=_chain(_same_zero, _negated(0, 0))),
+    "multiply": _by_constant(lambda x, y: x * y, _negated(1, -1), _of_shifted, neutral=1, zero=0),
     "multiply_high": _multiply_high,
-    "bitwise_and": _of_constant(_fold(lambda x, y: x & y), _right_absorbs(0), _and_mask, otherwise=(_same_same,)),
-    "bitwise_or": _of_constant(_fold(lambda x, y: x | y), _right(0), otherwise=(_same_same,)),
-    "bitwise_xor": _of_constant(_fold(lambda x, y: x ^ y), _right(0), otherwise=(_same_zero,)),
+    "bitwise_and": _by_constant(lambda x, y: x & y, _and_mask, zero=0, same=_same_same),
+    "bitwise_or": _by_constant(lambda x, y: x | y, neutral=0, same=_same_same),
+    "bitwise_xor": _by_constant(lambda x, y: x ^ y, neutral=0, same=_same_zero),
     "left_shift": _shift("left_shift", lambda value, count: value << count),
     "right_shift": _chain(
         _shift("right_shift", lambda value, count: value >> count), _right_shift_of_a_sign, _right_shift_of_a_negation

@@ -91,13 +91,44 @@ class Function:
     def value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """A pure value, computed here unless a dominating one is the same."""
         key = (op, type_, args, attr)
-        found = self._shared.get(key)
+        shared = self._shared
+        found = shared.get(key)
         if found is None:
-            found = self._shared[key] = self._append(*key)
+            depends, needs = self.depends, _OWN.get(op)
+            if needs is None or op == "where":
+                found = self._append(op, type_, args, attr)
+            else:
+                for arg in args:
+                    needs |= depends[arg]
+                found = len(depends)
+                depends.append(needs)
+                self.ops.append(op)
+                self.types.append(type_)
+                self.args.append(args)
+                self.attrs.append(attr)
+            shared[key] = found
             self.code.append(found)
             if self._undo:
                 self._undo[-1].append(key)
         return found
+
+    def following(self, ops: tuple[str, ...], types: tuple[str, ...], args: tuple[tuple[int, ...], ...]) -> int:
+        """The last of several pure values that nobody can have, as the first is of a value that was just made and each
+        of the one before it; their other operands are constants.
+        """
+        made = len(self.ops)
+        self.depends += bytes((self.depends[args[0][0]],)) * len(ops)
+        self.ops += ops
+        self.types += types
+        self.args += args
+        self.attrs += (None,) * len(ops)
+        end = len(self.ops)
+        self.code += range(made, end)
+        keys: list[Key] = [(op, type_, of, None) for op, type_, of in zip(ops, types, args, strict=True)]
+        self._shared.update(zip(keys, range(made, end), strict=True))
+        if self._undo:
+            self._undo[-1] += keys
+        return end - 1
 
     def entry_value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """A pure value of entry values alone, computed before all code."""
@@ -136,8 +167,10 @@ class Function:
         found = _OWN.get(op)
         if found is None:
             found = _OWN[op] = _depends_itself(op)
-        for arg in args[1:] if op == "where" else args:
+        for arg in args:
             found |= depends[arg]
+        if op == "where":
+            found = depends[args[1]] | depends[args[2]]
         made = len(depends)
         depends.append(found)
         self.ops.append(op)
@@ -198,23 +231,28 @@ def liveness(function: Function) -> tuple[bytearray, set[int]]:
     live_registers: set[int] = set()
     writes: dict[int, list[int]] = {}
     work: list[int] = []
+    pinned = function.pinned
+    some = bool(pinned) or not EFFECTFUL.isdisjoint(ops)
     for item in function.code:
         if isinstance(item, int):
-            if ops[item] in EFFECTFUL:
-                work += args[item]
-            if item in function.pinned:
-                writes.setdefault(function.pinned[item], []).append(item)
+            if some:
+                if ops[item] in EFFECTFUL:
+                    work += args[item]
+                if item in pinned:
+                    writes.setdefault(pinned[item], []).append(item)
         elif item[0] == "set":
             writes.setdefault(item[2], []).extend(item[1])
         else:
-            work.extend(item[1])
+            work += item[1]
     while work:
         value = work.pop()
         if live[value]:
             continue
         live[value] = 1
-        work += args[value]
-        if ops[value] in OF_A_REGISTER:
+        of = args[value]
+        if of:
+            work += of
+        elif ops[value] in OF_A_REGISTER:
             register = function.attrs[value]
             if register not in live_registers:
                 live_registers.add(register)

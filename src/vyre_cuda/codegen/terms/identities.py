@@ -87,13 +87,11 @@ def _binary(terms: Terms, op: str, result: Type, left: int, right: int) -> int |
     type_ = terms.types[left]
     if type_.kind == "float":
         return _float_binary(terms, op, type_, left, right) if terms.keeps_subnormals or type_ is not f32 else None
-    constant, x = terms.constant(right), left
-    if constant is None and op in _MIRRORED:
-        mirrored = terms.constant(left)
-        if mirrored is not None:
-            op, constant, x = _MIRRORED[op], mirrored, right
-    if constant is not None:
-        return _with_constant(terms, op, result, type_, x, constant)
+    ops = terms.ops
+    if ops[right] == "const":
+        return _with_constant(terms, op, result, type_, left, terms.attrs[right])
+    if op in _MIRRORED and ops[left] == "const":
+        return _with_constant(terms, _MIRRORED[op], result, type_, right, terms.attrs[left])
     if left == right and op in _WITH_ITSELF:
         found = _WITH_ITSELF[op]
         return left if found == "self" else terms.literal(result, _pattern(result, found))
@@ -119,9 +117,8 @@ def _special_constants(op: str, type_: Type) -> dict[int, str]:
 
 
 def _float_binary(terms: Terms, op: str, type_: Type, x: int, other: int) -> int | None:
-    neutral = _FLOAT_NEUTRAL.get((op, type_.code))
-    if neutral is not None:
-        return x if terms.constant(other) == neutral else None
+    if terms.ops[other] == "const":
+        return x if terms.attrs[other] == _FLOAT_NEUTRAL.get((op, type_.code)) else None
     return x if x == other and op in ("minimum", "maximum", "fmin", "fmax") else None
 
 

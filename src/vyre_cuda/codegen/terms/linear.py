@@ -19,6 +19,9 @@ LINEAR = frozenset({"add", "subtract", "multiply", "negative", "invert", "left_s
 _MOST_TERMS = 8
 # The most parts of a sum that is multiplied out.
 _MOST_PRODUCTS = 3
+# What a sum costs as written where its linear form costs no less: nothing met, or a product is multiplied out, which
+# may cancel with something else.
+_NO_GAIN = 0
 
 
 def form_of(terms: Terms, class_: int) -> Affine:
@@ -37,11 +40,11 @@ def note(terms: Terms, term: int) -> None:
     form, parts = _form(terms, terms.ops[term], type_, terms.args[term])
     if form is None or len(form.terms) > _MOST_TERMS:
         return
-    terms.put(terms.linear, term, form)
+    terms.linear[term] = form
     same = terms.same_sum(term, form, type_)
     if same is not None:
         _equal(terms, "linear_form", term, same)
-    elif weight(form, type_) < parts:
+    elif parts and weight(form, type_) < parts:
         terms.add_sum(term, form, type_)
         if terms.fired is not None:
             terms.fired.append(("linear_form", term, term))
@@ -60,28 +63,29 @@ def _equal(terms: Terms, rule: str, term: int, same: int) -> None:
 def _form(terms: Terms, op: str, type_: Type, args: tuple[int, ...]) -> tuple[Affine | None, int]:
     """The linear form of an op, and what it would cost as written if the sums in it are as they were written."""
     left = form_of(terms, args[0])
-    before = weight(left, type_)
     if op == "negative":
-        return -left, before + 1
+        return -left, weight(left, type_) + 1
     if op == "invert":
-        return -left - number(type_.bits, 1), before + 1
-    right = form_of(terms, args[1])
+        return -left - number(type_.bits, 1), weight(left, type_) + 1
     if op in ("add", "subtract"):
-        return (left + right if op == "add" else left - right), _joined(left, right, type_)
+        right = form_of(terms, args[1])
+        total = left + right if op == "add" else left - right
+        met = len(total.terms) != len(left.terms) + len(right.terms) or (left.constant and right.constant)
+        if op == "add" and not met:
+            return total, _NO_GAIN
+        return total, _joined(left, right, type_)
     factor = terms.constant(args[1])
     if op == "left_shift":
         if factor is None:
             return None, 0
-        return (left << factor if factor < type_.bits else number(type_.bits, 0)), before + 1
+        return (left << factor if factor < type_.bits else number(type_.bits, 0)), weight(left, type_) + 1
     if factor is not None:
-        return left * factor, before + 1
+        return left * factor, weight(left, type_) + 1
+    right = form_of(terms, args[1])
     for sum_, by in ((left, args[1]), (right, args[0])):
         if terms.linear[by] is None and _is_short_sum(sum_):
             return _multiplied_out(terms, type_, sum_, by), _NO_GAIN
     return None, 0
-
-
-_NO_GAIN = 0  # a product is never cheaper multiplied out; what it cancels with may be
 
 
 def _joined(left: Affine, right: Affine, type_: Type) -> int:
@@ -110,11 +114,10 @@ def _multiplied_out(terms: Terms, type_: Type, form: Affine, by: int) -> Affine:
 
 def weight(form: Affine, type_: Type) -> int:
     """Instructions of a sum: a multiply-add for each product, a sum for each other part."""
-    products = 0
-    for _, coefficient in form.terms:
-        if coefficient != 1:
-            products += 1
-    sums = len(form.terms) - 1
-    if form.constant:
-        sums += 1
+    terms = form.terms
+    sums = len(terms) if form.constant else len(terms) - 1
+    if len(terms) == 1:
+        products = 0 if terms[0][1] == 1 else 1
+    else:
+        products = len([coefficient for _, coefficient in terms if coefficient != 1])
     return (products if products > sums else sums) << (type_.bits == 64)

@@ -59,13 +59,18 @@ def rewrite(terms: Terms, term: int) -> None:
     rules = by_op.get(op)
     if rules:
         _rewrite_op(terms, term, type_, rules)
-    if op in LINEAR:
+    if op in LINEAR and not terms.met.isdisjoint(anchored):
         _rewrite_sum(terms, term, type_, anchored)
 
 
 def _rewrite_op(terms: Terms, term: int, type_: Type, rules: list[tuple[Rule, frozenset[str]]]) -> None:
-    found = {terms.ops[form] for arg in terms.args[term] for form in terms.forms[terms.find(arg)]}
+    found: set[str] | None = None
+    met = terms.met
     for rule, needed in rules:
+        if not needed <= met:
+            continue
+        if found is None:
+            found = {terms.ops[form] for arg in terms.args[term] for form in terms.forms[terms.find(arg)]}
         if not needed <= found:
             continue
         for bound in _matches_of_parts(terms, rule.left, term, {}):

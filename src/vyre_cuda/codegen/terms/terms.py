@@ -71,6 +71,7 @@ class Terms:
         "linear",
         "link",
         "loose",
+        "met",
         "ops",
         "pending",
         "precision",
@@ -86,6 +87,7 @@ class Terms:
         self.ops: list[str] = []
         self.types: list[Type] = []
         self.args: list[tuple[int, ...]] = []
+        self.met: set[str] = set()  # ops of which there are terms, or were
         self.attrs: list[Any] = []  # bits of a constant, SSA value of a leaf, linear form of a sum, type of a cast
         # By class.
         self.link: list[int] = []
@@ -185,14 +187,15 @@ class Terms:
 
     def apply(self, op: str, type_: Type, args: tuple[int, ...]) -> int:
         """The class of an op on classes; `type_` is the result's."""
-        link = self.link
+        link, ops = self.link, self.ops
         for arg in args:
             if link[arg] != arg:
-                args = tuple([self.find(arg) for arg in args])
+                args = tuple(map(self.find, args))
                 break
         if op in _COMMUTATIVE:
-            if self._are_swapped(*args):
-                args = (args[1], args[0])
+            left, right = args
+            if ops[right] != "const" and (left > right or ops[left] == "const"):
+                args = (right, left)
         elif op in _MIRRORED:
             op, args = _MIRRORED[op], (args[1], args[0])
         elif op in _CASTS and type_ is self.types[args[0]]:
@@ -202,7 +205,7 @@ class Terms:
         found = self._table.get(key)
         if found is not None:
             return found if link[found] == found else self.find(found)
-        simpler = constants.folded(self, op, type_, args) if self.ops[args[0]] == "const" else None
+        simpler = constants.folded(self, op, type_, args) if ops[args[0]] == "const" else None
         if simpler is None:
             simpler = identities.simpler(self, op, type_, args)
         if simpler is not None:
@@ -256,23 +259,24 @@ class Terms:
 
     def _append(self, key: Key | None, op: str, type_: Type, args: tuple[int, ...], attr: Any = None) -> int:
         """A new term, in a class of its own; without a key it is not found again."""
-        ops = self.ops
-        made = len(ops)
-        ops.append(op)
+        made = len(self.ops)
+        self.ops.append(op)
         self.types.append(type_)
         self.args.append(args)
         self.attrs.append(attr)
+        self.met.add(op)
         if made == len(self.link):
             self._make_room(made)
         if key is not None:  # which nothing has
             self._table[key] = made
             self._keys.append(key)
-        parents, outer = self._parents, self._outer
-        for arg in args:
-            above = parents[arg]
-            if arg < outer:
-                self._undo.append((above, slice(len(above), None), ()))
-            above.append(made)
+        if args:
+            parents, outer = self._parents, self._outer
+            for arg in args:
+                above = parents[arg]
+                if arg < outer:
+                    self._undo.append((above, slice(len(above), None), ()))
+                above.append(made)
         return made
 
     def _make_room(self, first: int) -> None:
@@ -379,7 +383,7 @@ class Terms:
         From the limit on, any number that is not below it.
         """
         total = 0
-        seen: set[int] = set(roots)
+        seen = set(roots)
         most = len(seen) + _MOST_COUNTED
         work = [term]
         link, best, committed, values = self.link, self.best, self.committed, self.values
@@ -395,14 +399,12 @@ class Terms:
             for arg in args[at] if ops[at] not in QUOTIENT_OF_REST else self.parts(at):
                 if link[arg] != arg:
                     arg = self.find(arg)
-                if committed[arg] and values[arg] is not None:
-                    continue
                 if arg in seen:
-                    if arg in roots:
+                    if arg in roots and not (committed[arg] and values[arg] is not None):
                         return _NEVER
-                    continue
-                seen.add(arg)
-                work.append(best[arg])
+                elif not committed[arg] or values[arg] is None:
+                    seen.add(arg)
+                    work.append(best[arg])
             if len(seen) > most:
                 heavy.add(term)
                 return _NEVER
@@ -458,10 +460,10 @@ class Terms:
 
     def is_sum_of_values(self, class_: int) -> bool:
         """Whether the linear form of the class is one of classes that have values."""
-        form = self.linear[self.find(class_)]
+        link, values = self.link, self.values
+        form = self.linear[class_ if link[class_] == class_ else self.find(class_)]
         if form is None:
             return False
-        link, values = self.link, self.values
         return None not in [values[term if link[term] == term else self.find(term)] for term, _ in form.terms]
 
     def constant(self, class_: int) -> int | None:

@@ -25,10 +25,12 @@ from vyre_cuda.ir.core.nodes import (
 )
 from vyre_cuda.ir.core.ops import OPS, Op, result_type
 from vyre_cuda.ir.core.types import Type, bool_
-from vyre_cuda.ir.core.walk import Path, assert_never
+from vyre_cuda.ir.core.walk import Path, assert_never, expressions
 from vyre_cuda.records import dataclass, field
 
 _SHOWN_NAME = 60
+# Of ops on operands of types that they take, as an expression says its own type.
+_RESULTS: dict[tuple[str, tuple[Type | None, ...], Type], Type] = {}
 # Nobody reads more, and untrusted text must not fill the memory with messages.
 MAX_FINDINGS = 1000
 
@@ -142,33 +144,43 @@ class Context:
         """The type of an expression, None if something in it is wrong."""
         operand = self.number
         self.number += 1
+        if isinstance(expr, Apply):
+            derived = self._apply(expr, operand)
+        elif isinstance(expr, Local):
+            info = self.locals.get(expr.name)
+            if info is None or not info.in_scope:
+                self._no_local(expr, info, operand)
+                return None
+            derived = info.type
+        elif isinstance(expr, Const):
+            return expr.type
+        else:
+            derived = self._other(expr, operand)
+        if derived is not None and derived is not expr.type:
+            self.report(f"the node's type is {expr.type}, but its operands give {derived}", operand, expr.source)
+        return derived
+
+    def _other(self, expr: Load | Scalar | Size | Position | Id, operand: int) -> Type | None:
         match expr:
-            case Apply():
-                derived = self._apply(expr, operand)
-            case Local():
-                derived = self._local(expr, operand)
-            case Const():
-                return expr.type
             case Load():
                 derived = self.buffer_type(expr.buffer, operand, expr.source)
                 self.index_expr(expr.index, expr.buffer)
+                return derived
             case Scalar():
-                derived = self._scalar(expr, operand)
+                return self._scalar(expr, operand)
             case Size():
                 derived = self.index if self.buffer_type(expr.buffer, operand, expr.source) is not None else None
                 self._axis(expr, operand)
+                return derived
             case Position():
                 self.report("several indices are the index of an access and not a value", operand, expr.source)
                 for index in expr.indices:
                     self._index(index)
                 return None
             case Id():
-                derived = self.index
+                return self.index
             case _:
                 assert_never(expr)
-        if derived is not None and derived is not expr.type:
-            self.report(f"the node's type is {expr.type}, but its operands give {derived}", operand, expr.source)
-        return derived
 
     def _axis(self, expr: Size, operand: int) -> None:
         owner = self.parameters.get(expr.buffer) or self.shared.get(expr.buffer) or self.arrays.get(expr.buffer)
@@ -177,11 +189,9 @@ class Context:
             axes = f"{ndim} axes, numbered from 0" if ndim > 1 else f"one axis; write size({expr.buffer})"
             self.report(f"there is no axis {expr.axis} of {expr.buffer}, which has {axes}", operand, expr.source)
 
-    def _local(self, expr: Local, operand: int) -> Type | None:
+    def _no_local(self, expr: Local, info: LocalInfo | None, operand: int) -> None:
+        """Report a name that means no local here."""
         name = expr.name
-        info = self.locals.get(name)
-        if info is not None and info.in_scope:
-            return info.type
         shown = name[:_SHOWN_NAME]
         if info is not None:
             message = f"{shown} is not defined here; it is defined in the block that ended above"
@@ -195,7 +205,6 @@ class Context:
         else:
             message = f"{shown} is not defined"
         self.report(message, operand, expr.source)
-        return None
 
     def _scalar(self, expr: Scalar, operand: int) -> Type | None:
         owner = self.parameters.get(expr.name)
@@ -205,20 +214,22 @@ class Context:
         return owner.type
 
     def _apply(self, expr: Apply, operand: int) -> Type | None:
+        types = tuple(map(self.type_of, expr.operands))
+        found = _RESULTS.get((expr.op, types, expr.type))
+        if found is not None:
+            return found
         op = OPS[expr.op]
-        numbers: list[int] = []
-        types: list[Type | None] = []
-        for part in expr.operands:
-            numbers.append(self.number)
-            types.append(self.type_of(part))
         known = tuple(type_ for type_ in types if type_ is not None)
         if len(known) < len(types):
             return {"bool": bool_, "explicit": expr.type}.get(op.result)
         try:
-            return result_type(op, known, expr.type)
+            found = _RESULTS[expr.op, types, expr.type] = result_type(op, known, expr.type)
+            return found
         except TypeError as error:
             culprit = _culprit(op, known)
-            place = operand if culprit is None else numbers[culprit]
+            place = operand
+            if culprit is not None:
+                place += 1 + sum(1 for _ in expressions(expr.operands[:culprit]))
             self.report(str(error), place, expr.source if culprit is None else expr.operands[culprit].source)
             return None
 

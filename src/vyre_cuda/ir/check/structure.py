@@ -286,6 +286,10 @@ class _Checker:
 
     def trees(self, roots: tuple[Any, ...], path: Path, owner: Any) -> bool:
         """Check expressions; False when the limit on their number is exceeded, which ends all checking."""
+        count = _well_made(roots)
+        if 0 <= count <= MAX_EXPRESSIONS - self.expressions:
+            self.expressions += count
+            return True
         stack = [(root, 1) for root in reversed(roots)]
         number = -1
         while stack:
@@ -320,6 +324,28 @@ class _Checker:
             self.report(f"Const.bits is {expr.bits}; it is not a bit pattern of {expr.type}", path, expr, number)
             return False
         return True
+
+
+def _well_made(roots: tuple[Any, ...]) -> int:
+    """How many expressions there are in these trees, -1 if any may not be well formed, or the trees are too deep or too
+    many.
+    """
+    count, level = 0, list(roots)
+    for _ in range(MAX_DEPTH):
+        count += len(level)
+        if not level or count > MAX_EXPRESSIONS:
+            return count
+        below: list[Any] = []
+        for expr in level:
+            holds = _WELL_MADE.get(type(expr))
+            if holds is None or not holds(expr):
+                return -1
+            if isinstance(expr, Apply):
+                below += expr.operands
+            elif isinstance(expr, Load):
+                below.append(expr.index)
+        level = below
+    return count if not level else -1
 
 
 def _fits(expr: Const) -> bool:
