@@ -4,14 +4,14 @@
     python -m tests.device.numerics.grown_rules --fired 10000 --seconds 60 --add grown.json --output more.json
 
 An instance is the left side of a rule with its own literals, or bounds of operands; a kernel has many. Counted are
-`instances`, those in which the rule `fired` (its result is computed, says `vc.rewrites`), how many of the latter are
-`distinct`, and their results that were `compared`: each instance has ELEMENTS threads with operands of their own. All
-results are compared, also where the rule did not fire.
+`instances`, those in which the rule `fired` (its result is computed in the kernel that ran, and no other rule gives the
+same), how many of the latter are `distinct`, and their results that were `compared`: each instance has ELEMENTS threads
+with operands of their own. All results are compared, also where the rule did not fire.
 
-Rules and types take turns, a few kernels each, until each has fired in the wanted number of distinct instances or the
-time is over. A run that adds to a file goes on where that one ended: at its `next` seeds, with what it counted, and
-with the digests of its instances, which are beside it in a file that ends in .npz. The exit status is 1 if a result
-differs, or if a rule fired too seldom and there was time enough.
+The rule and type with the fewest distinct instances has the next turn, of a few kernels, until each has fired in the
+wanted number of them or the time is over. A run that adds to a file goes on where that one ended: at its `next` seeds,
+with what it counted, and with the digests of its instances, which are beside it in a file that ends in .npz. The exit
+status is 1 if a result differs, or if a rule fired too seldom and there was time enough.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ import multiprocessing
 import os
 import sys
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import vyre_cuda as vc
 from tests.unit.terms_rules.grown import ELEMENTS, fired, operands, program
+from tests.unit.terms_rules.watched import while_lowered
 from vyre_cuda.codegen.terms.rules import RULES, Rule
 from vyre_cuda.ir.core.types import Type
 
@@ -68,13 +70,13 @@ class Row:
 
     def add(self, grown: vc.Program, met: set[int], found: np.ndarray, expected: np.ndarray, many: int) -> set[int]:
         """What a device and the interpreter gave for a kernel with so many instances; digests of those that fired."""
-        unlike = (found.view(f"u{found.itemsize}") != expected.view(f"u{found.itemsize}")).reshape(-1, many)
+        unlike = (found.view(f"u{found.itemsize}") != expected.view(f"u{found.itemsize}")).reshape(many, -1)
         self.instances += many
         self.fired += len(met)
-        self.compared += len(met) * len(unlike)
+        self.compared += len(met) * unlike.shape[1]
         self.different += int(unlike.sum())
         if unlike.any() and not self.example:
-            k = int(np.flatnonzero(unlike.any(axis=0))[0])
+            k = int(np.flatnonzero(unlike.any(axis=1))[0])
             self.example = grown.text().splitlines()[-many:][k]
         return {_digest(expr) for expr in _stored(grown, met)}
 
@@ -116,8 +118,9 @@ def some_kernels(device: vc.Device, rule: Rule, type_: Type, first: int, count: 
     row, digests = Row(rule.name, str(type_), next=first + count), set[int]()
     for seed in range(first, first + count):
         grown, arrays = program(rule, type_, seed, IN_A_KERNEL), operands(rule, type_, seed)
-        found, expected = device.compile(grown)(*arrays), vc.evaluate(grown, *arrays)
-        digests |= row.add(grown, fired(rule, grown), found, expected, IN_A_KERNEL)
+        kernel, met = while_lowered(rule.name, partial(device.compile, grown))
+        found, expected = kernel(*arrays), vc.evaluate(grown, *arrays)
+        digests |= row.add(grown, {statement - 1 for statement in met}, found, expected, IN_A_KERNEL)
     return row, digests
 
 
@@ -167,24 +170,31 @@ class Run:
         return row.distinct >= wanted or row.instances >= most
 
     def grow(self, device: str, wanted: int, processes: int, seconds: float) -> None:
-        """Let rules and types take turns until all are done, or for so long."""
+        """Let the rule and type with the fewest distinct instances have the next turn until all are done, or for so
+        long.
+        """
         begin = time.monotonic()
-        waiting = deque(((RULES[at].name, str(type_)), at, type_) for at, type_ in pairs())
+        waiting = {(RULES[at].name, str(type_)): (at, type_) for at, type_ in pairs()}
         working: set[Future[tuple[Row, set[int]]]] = set()
+        ahead: Counter[tuple[str, str]] = Counter()  # instances of the turns that are not over
         with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-            while waiting or working:
-                while waiting and len(working) < 2 * processes and time.monotonic() - begin < seconds:
-                    key, at, type_ = waiting.popleft()
-                    if not self.is_done(key, wanted):
-                        row = self.rows[key]
-                        working.add(pool.submit(_turn, device, at, type_, row.next, _IN_A_TURN))
-                        row.next += _IN_A_TURN
-                        waiting.append((key, at, type_))
+            while True:
+                while len(working) < 2 * processes and time.monotonic() - begin < seconds:
+                    waiting = {key: of for key, of in waiting.items() if not self.is_done(key, wanted)}
+                    if not waiting:
+                        break
+                    key = min(waiting, key=lambda key: self.rows[key].distinct + ahead[key])
+                    row = self.rows[key]
+                    working.add(pool.submit(_turn, device, *waiting[key], row.next, _IN_A_TURN))
+                    row.next += _IN_A_TURN
+                    ahead[key] += _IN_A_TURN * IN_A_KERNEL
                 if not working:
                     break
                 done, working = wait(working, return_when=FIRST_COMPLETED)
                 for each in done:
-                    self.add(*each.result())
+                    turn, digests = each.result()
+                    self.add(turn, digests)
+                    ahead[turn.rule, turn.type] -= _IN_A_TURN * IN_A_KERNEL
         self.seconds += time.monotonic() - begin
 
     def write(self, output: Path, device: str, seed: int) -> None:

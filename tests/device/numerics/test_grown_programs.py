@@ -12,6 +12,7 @@ import pytest
 import vyre_cuda as vc
 from tests.device.numerics import grown_rules
 from tests.device.numerics.grown_rules import NEVER, Row, Run, compared, pairs, some_kernels
+from tests.unit.terms_rules.grown import fired, program
 from tests.unit.terms_rules.test_rules import WRONG
 from vyre_cuda.codegen.terms import matching, reasons
 from vyre_cuda.codegen.terms.rules import RULES, Rule
@@ -32,6 +33,16 @@ def test_a_rule_fires_and_gives_the_interpreters_results(shared_device: vc.Devic
     assert (row.fired > 0) == ((row.rule, row.type) not in NEVER)
     assert row.compared == row.fired * 32
     assert row.different == 0, row.example
+
+
+@pytest.mark.thin(9)
+@pytest.mark.parametrize(("rule", "type_"), CASES)
+def test_where_a_rule_is_seen_to_fire_its_rewrites_say_so(rule: Rule, type_: Type) -> None:
+    grown = program(rule, type_, 0)
+
+    seen = fired(rule, grown)
+
+    assert seen <= {step.statement - 1 for step in vc.rewrites(grown) if step.rule == rule.name}
 
 
 @pytest.mark.long
@@ -107,6 +118,26 @@ def test_a_run_goes_on_where_another_one_ended(shared_device: vc.Device, tmp_pat
     assert again.rows[key].distinct == run.rows[key].distinct
     assert again.is_done(key, run.rows[key].distinct)
     assert not again.is_done(key, run.rows[key].distinct + 1)
+
+
+def test_the_rule_with_the_fewest_instances_has_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grown_rules, "RULES", RULES[:2])
+    monkeypatch.setattr(grown_rules, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
+    turns = []
+
+    def turn(_device: str, at: int, type_: Type, first: int, count: int) -> tuple[Row, set[int]]:
+        turns.append((at, str(type_)))
+        found = 300 if at == 0 else 50
+        return Row(RULES[at].name, str(type_), 64, found, next=first + count), {first * 1000 + k for k in range(found)}
+
+    monkeypatch.setattr(grown_rules, "_turn", turn)
+    run = Run(0)
+
+    run.grow("emulator", 300, 1, float("inf"))
+
+    assert all(run.is_done(key, 300) for key in run.rows)
+    assert turns.count((0, "u8")) == 1
+    assert turns.count((1, "u8")) == 6
 
 
 def test_rules_take_turns_until_each_is_done(monkeypatch: pytest.MonkeyPatch) -> None:

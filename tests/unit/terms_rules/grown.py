@@ -1,8 +1,9 @@
 """Programs grown from the left sides of rules, so that every rule is met: random programs seldom meet one.
 
 An instance is the left side with a literal, or a number between two bounds, for each variable; the bounds are drawn
-until the facts prove the conditions. A program has many instances, each of which stores a result of its own. Whether
-the rule fired in an instance, so that what it made is computed, is asked of `vc.rewrites`.
+until the facts prove the conditions. What lies between the bounds is an element, or an op on one and a literal, so that
+there are many instances of each rule. A program has many instances, each of which stores a result of its own. Whether
+the rule fired in an instance, so that what it made is computed, is seen while it is lowered (`watched.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 import vyre_cuda as vc
+from tests.unit.terms_rules import watched
 from tests.unit.terms_rules.meaning import Array, names
 from tests.unit.terms_rules.operands import some
 from vyre_cuda.codegen.terms.patterns import Pattern
@@ -59,22 +61,48 @@ def _number(rng: random.Random, type_: Type) -> int:
     return -number if kind == 2 and type_.minimum < 0 else number
 
 
+def _mask(rule: Rule, type_: Type, rng: random.Random) -> dict[str, Interval]:
+    """Bounds of a number and a literal, of which one has the upper bits or the other all that the first can have."""
+    for condition in rule.when:
+        if condition.name in ("within_ones", "no_common_ones"):
+            bits = rng.randrange(1, type_.bits)
+            low, high = sorted(rng.randrange(1 << rng.randrange(1, bits + 1)) for _ in range(2))
+            upper = rng.randrange(1, 1 << type_.bits - bits) << bits
+            if condition.name == "within_ones":
+                upper = (upper | (1 << bits) - 1) & ~(1 << rng.randrange(bits, type_.bits))
+            mask = upper - (1 << type_.bits) if upper > type_.maximum else upper
+            number, literal = (pattern.name for pattern in condition.patterns)
+            return {number: (low, min(high, type_.maximum)), literal: (mask, mask)}
+    return {}
+
+
+def _element(name: str, type_: Type, rng: random.Random) -> str:
+    """An element of an array, mostly with an op on it."""
+    element, number = f"load({name}[i])", rng.getrandbits(type_.bits)
+    op = rng.choice(("", "bitwise_xor", "add", "subtract", "multiply"))
+    return f"{op}({element}, {_literal(type_, number | 1)})" if op else element
+
+
 def _intervals(rule: Rule, type_: Type, rng: random.Random) -> dict[str, Interval]:
     """Bounds under which the conditions are known to hold."""
     used = names(rule)
     constants = {c.patterns[0].name for c in rule.when if c.name == "is_constant"}
     widths = any(c.name == "is_width" for c in rule.when)
+    few = (
+        4 if rule.when else 12
+    )  # one in so many variables is a literal, with which a rule without conditions is seldom
     for _ in range(_TRIES):
         found: dict[str, Interval] = {}
         for name in used:
             ends = sorted((_number(rng, type_), _number(rng, type_)))
-            is_literal = name in constants or rng.randrange(4) == 0
+            is_literal = name in constants or rng.randrange(few) == 0
             found[name] = (ends[0], ends[0]) if is_literal else (ends[0], ends[1])
         if widths:
             count = rng.randrange(1, type_.bits)
             found["a"], found["b"] = (count, count), (type_.bits - count, type_.bits - count)
         elif not rule.when and rng.randrange(2):
             found = dict.fromkeys(used, (type_.minimum, type_.maximum))
+        found |= _mask(rule, type_, rng)
         if all(low == high for low, high in found.values()):
             continue  # it would be folded
         facts = Bounds(type_, found)
@@ -98,7 +126,7 @@ def _literal(type_: Type, number: int) -> str:
 
 
 def program(rule: Rule, type_: Type, seed: int, instances: int = INSTANCES) -> vc.Program:
-    """Instances of the rule: out[i * instances + k] is the left side of the k-th, in statement k + 1."""
+    """Instances of the rule: out[k * ELEMENTS + i] is the left side of the k-th, in statement k + 1."""
     rng = random.Random(f"{rule.name} {type_} {seed}")
     used = names(rule)
     lines = [f"program grown\nblock {ELEMENTS}", *(f"in {name}: {type_}" for name in used)]
@@ -106,10 +134,11 @@ def program(rule: Rule, type_: Type, seed: int, instances: int = INSTANCES) -> v
     for k in range(instances):
         variables = {}
         for name, (low, high) in _intervals(rule, type_, rng).items():
-            bounded = f"minimum(maximum(load({name}[i]), {_literal(type_, low)}), {_literal(type_, high)})"
+            element = _element(name, type_, rng)
+            bounded = f"minimum(maximum({element}, {_literal(type_, low)}), {_literal(type_, high)})"
             whole = (low, high) == (type_.minimum, type_.maximum)
-            variables[name] = _literal(type_, low) if low == high else f"load({name}[i])" if whole else bounded
-        place = f"out[add(multiply(i, u32:{instances}), u32:{k})]"
+            variables[name] = _literal(type_, low) if low == high else element if whole else bounded
+        place = f"out[add(i, u32:{k * ELEMENTS})]"
         lines.append(f"store {place}, {_text(rule.left, type_, variables)}")
     return vc.parse("\n".join(lines) + "\n")
 
@@ -121,4 +150,4 @@ def operands(rule: Rule, type_: Type, seed: int) -> tuple[Array, ...]:
 
 def fired(rule: Rule, grown: vc.Program) -> set[int]:
     """The instances in which what the rule made is computed."""
-    return {step.statement - 1 for step in vc.rewrites(grown) if step.rule == rule.name}
+    return {statement - 1 for statement in watched.statements(rule.name, grown)}
