@@ -110,3 +110,34 @@ def test_with_ids_along_x_alone_the_elements_are_counted(device: vc.Device) -> N
 
 def test_ids_as_tuples() -> None:
     assert [len(getattr(vc.thread_id, name)) for name in ("xy", "yx", "xyz", "zyx")] == [2, 2, 3, 3]
+
+
+@vc.kernel
+def doubled_into(x: vc.In2[vc.f32], y: vc.Out2[vc.f32]):
+    i, j = vc.global_id.yx
+    y[i, j] = 2 * x[i, j]
+
+
+@vc.kernel
+def doubled_in_place(y: vc.InOut3[vc.f32]):
+    i, j, k = vc.global_id.zyx
+    y[i, j, k] *= 2
+
+
+def test_an_out_that_a_call_brings_has_a_thread_for_each_element(device: vc.Device) -> None:
+    x = np.arange(600, dtype=np.float32).reshape(2, 300)
+
+    results = [
+        doubled_into.on(device)(x, out=np.empty_like(x)),
+        doubled_into.python(x, out=np.empty_like(x)),
+        vc.evaluate(doubled_into, x, out=np.empty_like(x)),
+    ]
+    for result in results:
+        np.testing.assert_array_equal(2 * x, result)
+
+
+def test_without_outputs_the_first_inout_has_a_thread_for_each_element(device: vc.Device) -> None:
+    y = np.arange(600, dtype=np.float32).reshape(2, 3, 100)
+
+    for result in (doubled_in_place.on(device)(y), doubled_in_place.python(y), vc.evaluate(doubled_in_place, y)):
+        np.testing.assert_array_equal(2 * y, result, strict=True)

@@ -56,15 +56,15 @@ def build(definition: Definition, types: Mapping[str, Type], constants: Mapping[
 
 
 def _work_on_axes(builder: Builder) -> None:
-    """Without `vc.work`, a work item for each element of the first output, if it has several axes and the body asks for
-    an id along each of them: x along the last one."""
-    out = next((parameter for parameter in builder._parameters if parameter.kind == "out"), None)
-    if builder._work is not None or out is None or out.ndim not in (2, 3) or None in out.shape:
+    """Without `vc.work`, a work item for each element of the first output, else of the first inout, if it has several
+    axes and the body asks for an id along each of them: x along the last one."""
+    out = next((each for kind in ("out", "inout") for each in builder._parameters if each.kind == kind), None)
+    if builder._work is not None or out is None or out.kind == "scalar" or out.ndim not in (2, 3):
         return
     body = statements(tuple(builder._scope.block.statements))
     ids = (each for each in expressions(root for each in body for root in operands(each)) if isinstance(each, Id))
     if any(each.kind == "global_id" and each.axis == out.ndim - 1 for each in ids):
-        builder.work(*reversed(Buffer(builder._scope, out.name, out.type, "out", out.ndim).shape))
+        builder.work(*reversed(Buffer(builder._scope, out.name, out.type, out.kind, out.ndim).shape))
 
 
 def _declared(
