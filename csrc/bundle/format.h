@@ -153,7 +153,7 @@ typedef struct vyc_disk_graph {
 
 typedef struct vyc_disk_array { /* memory that belongs to the graph */
   uint64_t bytes;
-  vyc_disk_data contents; /* all of it, or absent: zeros */
+  vyc_disk_data contents; /* all of it; absent: no step reads what none of this replay wrote */
 } vyc_disk_array;
 
 typedef struct vyc_disk_symbol {

@@ -151,6 +151,27 @@ static vyc_status add_step(const vyc_replay *replay, vyc_graph *graph, vyc_bound
   return vyc__fail(VYC_E_INTERNAL, "replay", "step %u became step %u", step, number);
 }
 
+static bool is_default(const vyc_replay *replay, uint32_t array) {
+  for (uint32_t i = 0; i < replay->row->symbols.count; i++) {
+    const vyc_disk_symbol *symbol = vyc__replay_symbol(replay, i);
+    if (symbol->kind == VYC_SYMBOL_ARRAY && (symbol->flags & VYC_SYMBOL_HAS_DEFAULT) != 0 &&
+        symbol->array == array)
+      return true;
+  }
+  return false;
+}
+
+/* Arrays that nobody else can see, and of which no step reads what an earlier replay has left. */
+static vyc_status own_arrays(const vyc_replay *replay, vyc_graph *graph) {
+  for (uint32_t i = 0; i < replay->row->arrays.count; i++) {
+    const vyc_disk_array *row = vyc__bundle_row(replay->bundle, VYC_SECTION_GRAPH_ARRAYS,
+                                                replay->row->arrays.first + i, sizeof *row);
+    if (row->bytes > 0 && row->contents.bytes == 0 && !is_default(replay, i))
+      VYC_TRY(vyc_graph_own(graph, replay->arrays[i]));
+  }
+  return VYC_OK;
+}
+
 vyc_status vyc__replay_build(vyc_replay *replay, vyc_graph **graph_out,
                              const vyc_meaning *meanings) {
   vyc_argument *arguments = malloc(VYC_MOST_PARAMETERS * (sizeof *arguments + sizeof(uint64_t)));
@@ -159,6 +180,7 @@ vyc_status vyc__replay_build(vyc_replay *replay, vyc_graph **graph_out,
   vyc_bound bound = {.arguments = arguments, .scalars = scalars};
   vyc_graph *graph = NULL;
   vyc_status status = vyc_graph_create(&graph, replay->context);
+  if (status == VYC_OK) status = own_arrays(replay, graph);
   for (uint32_t i = 0; i < replay->row->steps.count && status == VYC_OK; i++)
     status = add_step(replay, graph, &bound, meanings, i);
   if (status == VYC_OK) status = vyc_graph_finish(graph);

@@ -2,6 +2,7 @@
  * flight has its nodes, and no longer. */
 #include <malloc.h>
 
+#include "bundle_test.h"
 #include "other_library.h"
 
 #include "base/driver.h"
@@ -335,6 +336,47 @@ static void a_capture_fails_without_memory_of_its_own(void) {
   close_scene(&s);
 }
 
+/* The graph "step" of the bundle writes and then reads three arrays that no symbol stands for. */
+static void a_captured_replay_of_a_bundle_has_arrays_of_its_own(void) {
+  float x[64], found[64];
+  CHECK(emulator_set("stream_mode", LAZY) == 0);
+  vyc_context *context = open_context();
+  vyc_bundle *bundle = open_example();
+  vyc_replay *replay;
+  CUstream raw;
+  OK(vyc_replay_load(&replay, NULL, 0, context, bundle, "step", 0));
+  vyc_bundle_release(bundle);
+  CU(cu.stream_create(&raw, CU_STREAM_NON_BLOCKING));
+  vyc_stream *stream = adopted(context, raw);
+  vyc_buffer *in = new_buffer(context, sizeof x), *out = new_buffer(context, sizeof x);
+  for (int i = 0; i < 64; i++) x[i] = (float)i;
+  OK(vyc_copy_in(in, 0, x, sizeof x));
+  const vyc_symbol_value values[] = {{.symbol = 0, .bits = bits(2.0f)},
+                                     {.symbol = 1, .buffer = out, .count = 64},
+                                     {.symbol = 2, .buffer = in, .count = 64}};
+  OK(vyc_context_synchronize(context));
+  OK(vyc_context_trim(context));
+  const uint64_t before = live(context);
+  CUgraph captured;
+  CU(cu.begin(raw, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  OK(vyc_replay_launch(replay, values, 3, stream));
+  CU(cu.end(raw, &captured));
+  OK(vyc_context_trim(context));
+  CHECK(live(context) == before + 3);
+  run(captured, raw);
+  OK(vyc_copy_out(out, 0, found, sizeof found));
+  for (int i = 0; i < 64; i++) CHECK(found[i] == 2.5f * (3.0f * (float)i));
+  CU(cu.graph_destroy(captured));
+  OK(vyc_context_trim(context));
+  CHECK(live(context) == before);
+  vyc_replay_release(replay);
+  vyc_buffer_release(in);
+  vyc_buffer_release(out);
+  vyc_stream_release(stream);
+  vyc_context_release(context);
+  CU(cu.stream_destroy(raw));
+}
+
 /* ---- owners ---------------------------------------------------------------------------------- */
 
 static scene told;
@@ -541,6 +583,7 @@ int main(int argc, char **argv) {
   an_owner_may_use_what_gives_it_back();
   a_capture_has_memory_of_its_own();
   a_capture_fails_without_memory_of_its_own();
+  a_captured_replay_of_a_bundle_has_arrays_of_its_own();
   a_driver_without_the_functions_keeps_it();
   a_driver_that_refuses_keeps_it();
   it_ends_in_other_threads();

@@ -20,7 +20,7 @@ _SPAN, _SYMBOL, _BITS = 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class GraphArray:
-    """Memory of `nbytes`; `contents` is all of it, or empty for zeros."""
+    """Memory of `nbytes`; `contents` is all of it, or empty where no step reads what none of the replay wrote."""
 
     nbytes: int
     contents: bytes

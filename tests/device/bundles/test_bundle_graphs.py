@@ -108,7 +108,9 @@ def test_a_loop_that_ends_on_the_device_and_fills_of_every_type_go_along(path: P
     device.synchronize()
 
     kinds = [node.kind for node in found._native.nodes()]
-    assert kinds == [node.kind for node in graph_after(graph, device)._native.nodes()]
+    # The arrays that nobody else sees are temporary ones, which the emulator fills.
+    own = ["fill"] * device.properties.is_emulator
+    assert kinds == [*own, *[node.kind for node in graph_after(graph, device)._native.nodes()]]
 
 
 def graph_after(graph: vc.Graph, device: vc.Device) -> vc.Graph:

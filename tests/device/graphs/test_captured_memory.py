@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -199,3 +200,53 @@ def test_a_failure_on_the_way_leaves_no_half_replay(emulator: Emulator, leak_che
         assert failures > 0
         assert not failed
         stream.destroy()
+
+
+def gate_keeper() -> vc.Program:
+    """Waits until flag[0] is not 0, and leaves t as it is."""
+    b = vc.Builder("gate_keeper", block=1)
+    flag, t = b.inout("flag", vc.u32), b.inout("t", vc.f32)
+    b.work(1)
+    with b.while_(lambda: b.atomic_load(flag, 0) == 0):
+        pass
+    t[0] = t[0]
+    return b.build()
+
+
+@pytest.mark.usefixtures("parallel")
+def test_replays_of_a_bundle_have_memory_of_their_own(
+    device: vc.Device, library: Library, stream: ForeignStream, tmp_path: Path
+) -> None:
+    kernel, wait = device.compile(turned()), device.compile(gate_keeper())
+    opened, x, y = device.array(np.ones(1, np.uint32)), floats(device, 1, WIDE), floats(device, 0, WIDE)
+    with device.record(fuse=True) as graph:
+        t = graph.temporary(WIDE, vc.f32)
+        kernel.launch(x, t, vc.symbol("a", 1.0))
+        wait.launch(vc.symbol("gate", opened), t)
+        kernel.launch(t, vc.symbol("y", y), vc.symbol("a"))
+    graph.compile()
+    graph.export(tmp_path / "gate.vyre", "gate")
+    loaded = vc.load_bundle(tmp_path / "gate.vyre").on(device).graph("gate")
+    assert len(loaded) == 4  # with the node that writes the cell
+    other_stream, third = library.stream(), device.stream()
+    gates = [Gate(device, library) for _ in range(2)]
+    results = [floats(device, 0, WIDE) for _ in range(3)]
+    device.synchronize()
+    captured = []
+    for on, a, gate, result in zip((stream, other_stream), (2.0, 3.0), gates, results, strict=False):
+        on.begin_capture(RELAXED)
+        loaded.replay(stream=on, a=a, gate=gate.word, y=result)
+        captured.append(on.end_capture())
+
+    running = [Launched(captured[0], stream), Launched(captured[1], other_stream)]
+    loaded.replay(stream=third, a=5.0, y=results[2])
+    third.synchronize()
+    for gate, one in zip(gates[::-1], running[::-1], strict=True):
+        gate.open()
+        one.end()
+
+    assert [first(each) for each in results] == [4, 9, 25]
+    for one in captured:
+        one.destroy()
+    for each in (*gates, other_stream):
+        (each.stream if isinstance(each, Gate) else each).destroy()

@@ -158,6 +158,19 @@ def chosen() -> vc.Program:
     return b.build()
 
 
+def stops(name: str, block: int) -> vc.Program:
+    """z = x / 2; done once the first element is small"""
+    b = vc.Builder(name, block=block)
+    x, z, done = b.input("x", vc.f32), b.inout("z", vc.f32), b.inout("done", vc.u32)
+    b.work(z.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = x[i] * 0.5 + vc.absolute(z[z.size - 1 - i] * 0.0)
+        with b.if_(i == 0):
+            done[0] = vc.where(vc.absolute(z[i]) < 1.0, vc.u32(1), vc.u32(0))
+    return b.build()
+
+
 class Kernels:
     """Those of all kinds, compiled for one device."""
 
@@ -180,6 +193,7 @@ class Kernels:
         self.keeps = all_of([keeps("keeps", 9000), keeps("keeps_more", 12000)])
         self.own = all_of([own(f"own{block}", 0.5, block) for block in (32, 64, 256)])
         self.doubled, self.partly, self.chosen = all_of([doubled(), partly(), chosen()])
+        self.stops = all_of([stops("stops", 128)])
         self.turns = all_of([turns(f"turns{block}", block) for block in (32, 128)])
 
 
@@ -196,11 +210,13 @@ class Varied:
         self.size = LARGE if self.kind in ("element", "launch", "table") else SIZE
         self.start = [rng.integers(-9, 9, 2 * self.size).astype(F32) for _ in range(ARRAYS)]
         self.arrays = [device.array(start) for start in self.start]
+        self.done = device.zeros(3, vc.u32)
         self.symbols: dict[str, Any] = {}
 
     def record(self, *, fuse: bool) -> vc.Graph:
         for array, start in zip(self.arrays, self.start, strict=True):
             array.copy_from(start)
+        self.done.fill(0)
         self.symbols = {}
         rng = random.Random(self.seed)
         rng.random()  # the kind
@@ -213,7 +229,7 @@ class Varied:
         return {name: rng.choice((0.0, 1.5, -3.0)) for name in self.symbols if rng.random() < 0.5}
 
     def contents(self) -> list[np.ndarray[Any, Any]]:
-        return [array.numpy() for array in self.arrays]
+        return [array.numpy() for array in (*self.arrays, self.done)]
 
     # ---- steps ----
 
@@ -317,6 +333,24 @@ def loop(what: Varied, rng: random.Random, graph: vc.Graph) -> None:
     what.chain(rng, what.kernels.plain, rng.choice((0, 1)))
 
 
+def until(what: Varied, rng: random.Random, graph: vc.Graph) -> None:
+    """A loop that an array ends, which a step inside writes, or another view of it, or nothing."""
+    k = what.kernels
+    what.chain(rng, k.plain, rng.choice((0, 1)))
+    place = rng.choice((0, 1))
+    with graph.repeat(rng.choice((1, 4, 9)), until=what.done[rng.choice((place, place, place, 0, 2)) :]):
+        one, other = rng.sample(range(3), 2)
+        between = what.part(other)
+        if rng.random() < 0.5:
+            between = graph.temporary(what.size, vc.f32)
+        k.turns[1].launch(what.part(one), between)
+        k.turns[1].launch(between, what.part(one))
+        k.stops[0].launch(what.part(one), what.part(3), what.done[place : place + 1])
+        if rng.random() < 0.3:
+            k.turns[1].launch(what.part(3), what.part(other))
+    what.chain(rng, k.plain, rng.choice((0, 1)))
+
+
 def table(what: Varied, rng: random.Random, _: vc.Graph) -> None:
     """Independent launches of a few kernels, some of which no table takes."""
     pool = [*what.kernels.own, *what.kernels.plain[:2], rng.choice(what.kernels.trap), rng.choice(what.kernels.waits)]
@@ -351,18 +385,19 @@ def apart(what: Varied, rng: random.Random, _: vc.Graph) -> None:
 KINDS: dict[str, tuple[Callable[[Varied, random.Random, vc.Graph], None], int]] = {
     "plain": (mixed(lambda k: k.plain, lambda k: k.plain), 1),
     "blocks": (mixed(lambda k: k.one_block, lambda k: k.turns), 1),
-    "options": (mixed(lambda k: k.ftz + k.trap, lambda k: k.plain), 1),
+    "options": (mixed(lambda k: k.ftz + k.trap, lambda k: k.plain), 2),
     "launch": (mixed(lambda k: k.own[:2], lambda k: k.own[1:]), 1),
     "statement": (mixed(lambda k: k.waits, lambda k: k.one_block), 1),
-    "return": (mixed(lambda k: k.leaves, lambda k: k.one_block), 1),
+    "return": (mixed(lambda k: k.leaves, lambda k: k.one_block), 2),
     "element": (mixed(lambda k: k.turns[:1], lambda k: k.own[:1]), 1),
     "precision": (mixed(lambda k: k.fast, lambda k: k.fast), 4),
-    "size": (mixed(lambda k: k.keeps, lambda k: k.own[:1]), 1),
+    "size": (mixed(lambda k: k.keeps, lambda k: k.own[:1]), 2),
     "overlap": (overlap, 5),
     "view": (view, 3),
     "temporary": (temporary, 5),
     "clear": (clear, 4),
     "loop": (loop, 7),
+    "until": (until, 7),
     "table": (table, 4),
     "apart": (apart, 1),
 }
@@ -416,7 +451,8 @@ def _count(graph: vc.Graph, counts: Counter[str]) -> None:
     plan = graph._versions.plan
     assert plan is not None, graph.explain()
     counts["recordings"] += 1
-    counts["temporaries without memory"] += len(plan.gone)
+    counts["temporaries without memory"] += len(plan.gone - plan.shared)
+    counts["temporaries in shared memory"] += len(plan.shared)
     counts["tables"] += len(plan.tables)
     counts["refused: no row of a table"] += len(plan.refused)
     for row in plan.rows:
@@ -424,5 +460,6 @@ def _count(graph: vc.Graph, counts: Counter[str]) -> None:
             counts["refused: never merged"] += bool(row.apart)
             continue
         group = row.fused.group
+        counts["loops that arrays end"] += group.until is not None
         how = "loops of " if group.times else ""
         counts[f"{how}blocks" if group.barriers else f"{how}own elements"] += 1

@@ -15,6 +15,7 @@ from vyre_cuda.ir.core.scalars import value_of
 from vyre_cuda.ir.core.types import BY_CODE, Type, bf16, u8
 from vyre_cuda.runtime.base.symbol import Symbol, symbol
 from vyre_cuda.runtime.graph.graph import Graph
+from vyre_cuda.runtime.graph.temporary import Temporary
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
@@ -59,13 +60,22 @@ def described(row: Mapping[str, Any]) -> BundledGraph:
 
 def record(device: Device, row: Mapping[str, Any], kernels: list[Kernel | None]) -> Graph:
     """The graph on a device; `kernels` holds those that it launches, by number."""
-    arrays = [
-        device.array(np.frombuffer(contents, np.uint8)) if contents else device.zeros(nbytes, u8)
-        for nbytes, contents in row["arrays"]
-    ]
-    reader = _Reader(arrays, [_symbol(each, arrays) for each in row["symbols"]])
+    defaults = {
+        array for _, kind, _, flags, array, _, _ in row["symbols"] if kind == SYMBOL_ARRAY and flags & HAS_DEFAULT
+    }
+    arrays = {
+        number: device.array(np.frombuffer(contents, np.uint8)) if contents else device.zeros(nbytes, u8)
+        for number, (nbytes, contents) in enumerate(row["arrays"])
+        if contents or number in defaults or nbytes == 0
+    }
+    symbols = [_symbol(each, arrays) for each in row["symbols"]]
     loops: list[ExitStack] = []
     with device.record() as graph:
+        # Nobody else sees the others, and no step reads what an earlier replay has left there.
+        for number, (nbytes, _) in enumerate(row["arrays"]):
+            if number not in arrays:
+                arrays[number] = graph.temporary(nbytes, u8)
+        reader = _Reader(arrays, symbols)
         for kind, kernel, type_, grid, times, values in row["steps"]:
             if kind == LAUNCH:
                 launched = kernels[kernel]
@@ -88,7 +98,7 @@ def record(device: Device, row: Mapping[str, Any], kernels: list[Kernel | None])
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    arrays: list[DeviceArray]
+    arrays: Mapping[int, DeviceArray]
     symbols: list[Symbol]
 
     def arguments(self, program: Program, values: list[tuple[int, int, int, int]]) -> dict[str, Any]:
@@ -110,10 +120,12 @@ class _Reader:
 
 
 def _span(array: DeviceArray, offset: int, count: int, type_: Type) -> DeviceArray:
+    if isinstance(array, Temporary):
+        return Temporary(array.root, offset, count, type_.dtype, (count,))
     return DeviceArray(array.device, array._alive(), offset, count, type_.dtype)
 
 
-def _symbol(row: tuple[str, int, int, int, int, int, int], arrays: list[DeviceArray]) -> Symbol:
+def _symbol(row: tuple[str, int, int, int, int, int, int], arrays: Mapping[int, DeviceArray]) -> Symbol:
     name, kind, code, flags, array, value, count = row
     if not flags & HAS_DEFAULT:
         return symbol(name)

@@ -43,11 +43,15 @@ _ALIGNMENT = 256
 
 
 def recorded_graph(
-    steps: Sequence[Step | RepeatStep], values: Mapping[str, Any], merged: Collection[Kernel] = ()
+    steps: Sequence[Step | RepeatStep],
+    values: Mapping[str, Any],
+    merged: Collection[Kernel] = (),
+    alone: Collection[Buffer] = (),
 ) -> RecordedGraph:
     """`values` has the defaults of symbols that have one. `merged` are kernels made of several, of which others may
-    have the name; in the bundle they have names of their own."""
-    return _Recorder(values, merged).record(steps)
+    have the name; in the bundle they have names of their own. `alone` is memory whose contents at the start of a replay
+    are unspecified."""
+    return _Recorder(values, merged, alone).record(steps)
 
 
 class _Memory:
@@ -72,17 +76,18 @@ class _Memory:
                 begin = high
         self.is_read |= begin < end
 
-    def array(self) -> GraphArray:
+    def array(self, *, is_alone: bool) -> GraphArray:
         nbytes = self.end - self.begin
-        if not self.is_read or nbytes == 0:
+        if is_alone or not self.is_read or nbytes == 0:
             return GraphArray(nbytes, b"")
         device, buffer = self.span.device, self.span._alive()
         return GraphArray(nbytes, DeviceArray(device, buffer, self.begin, nbytes, np.dtype(np.uint8)).numpy().tobytes())
 
 
 class _Recorder:
-    def __init__(self, values: Mapping[str, Any], merged: Collection[Kernel]) -> None:
+    def __init__(self, values: Mapping[str, Any], merged: Collection[Kernel], alone: Collection[Buffer]) -> None:
         self._defaults = values
+        self._alone = alone
         self._merged = {id(kernel): _own_name(kernel.program) for kernel in merged}
         self._memory: dict[Buffer, _Memory] = {}
         self._symbols: dict[str, tuple[bool, Type]] = {}
@@ -104,7 +109,7 @@ class _Recorder:
         rows += [GraphStep(END)] * len(ends)
         return RecordedGraph(
             list(self._kernels.values()),
-            [memory.array() for memory in self._memory.values()],
+            [memory.array(is_alone=buffer in self._alone) for buffer, memory in self._memory.items()],
             [self._symbol(name, *what) for name, what in self._symbols.items()],
             rows,
         )

@@ -40,7 +40,8 @@ def is_off() -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fused:
-    """Steps that became one kernel. `decisive` are the symbols whose values can make another kernel necessary."""
+    """Steps that became one kernel. `decisive` are the symbols whose values can make another kernel necessary, and
+    `fixed` those of them where a launch of the kernel would not tell: it refuses arrays that meet and are written."""
 
     group: Group
     recorded: list[LaunchStep]
@@ -49,6 +50,7 @@ class Fused:
     step: LaunchStep
     symbols: frozenset[str]
     decisive: frozenset[str]
+    fixed: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +91,11 @@ class Plan:
     def decisive(self) -> frozenset[str]:
         """The symbols whose values `holds` looks at."""
         return frozenset(name for one in self.fused for name in one.decisive)
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """Those of them that only `holds` can tell about."""
+        return frozenset(name for one in self.fused for name in one.fixed)
 
     @property
     def made(self) -> list[Kernel]:
@@ -182,6 +189,7 @@ def _rows(
         LaunchStep(kernel, _operands(kernel.program, group.step, launches, steps, cells), None),
         frozenset(symbol.name for step in steps for symbol in step.symbols),
         frozenset(name for step in steps for name in _decisive(step)),
+        _fixed(group, launches, steps),
     )
     return [Row(group.first, group.end, one, "", group.why, group.kind)]
 
@@ -241,13 +249,31 @@ def _operands(
 
 def _decisive(step: LaunchStep) -> set[str]:
     """The symbols of arrays, and of scalars that declare work or sizes."""
-    program = step.kernel.program
-    named = of_geometry(program)
-    return {
-        value.name
-        for p in program.parameters
-        if isinstance(value := step.values[p.name], Symbol) and (p.is_buffer or p.name in named)
-    }
+    arrays = [step.values[p.name] for p in step.kernel.program.parameters if p.is_buffer]
+    return _of_geometry(step) | {value.name for value in arrays if isinstance(value, Symbol)}
+
+
+def _of_geometry(step: LaunchStep) -> set[str]:
+    """The symbols of scalars that declare work or sizes."""
+    named = of_geometry(step.kernel.program)
+    return {value.name for name in named if isinstance(value := step.values[name], Symbol)}
+
+
+def _fixed(group: Group, launches: Sequence[merged.Step], recorded: Sequence[LaunchStep]) -> frozenset[str]:
+    """The symbols of sizes and work, and of arrays that are no parameter of the kernel by themselves: what something
+    else stands for, too, what has no elements, and what ends the loop."""
+    found: set[str] = set()
+    stand_for: dict[merged.Span, set[str | None]] = {}
+    for launch, step in zip(launches, recorded, strict=True):
+        found |= _of_geometry(step)
+        for name, span in launch.spans.items():
+            value = step.values[name]
+            stand_for.setdefault(span, set()).add(value.name if isinstance(value, Symbol) else None)
+    until = None if group.until is None else (group.until.memory, group.until.first)
+    for span, names in stand_for.items():
+        if len(names) > 1 or span.count == 0 or (span.memory, span.first) == until:
+            found.update(name for name in names if name is not None)
+    return frozenset(found)
 
 
 def _holds(one: Fused, given: Mapping[str, Any]) -> bool:

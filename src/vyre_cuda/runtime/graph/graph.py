@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
 
 from vyre_cuda._native.core.context import Stream, refuse_pickle
 from vyre_cuda._native.graph import graph as native
@@ -19,36 +16,25 @@ from vyre_cuda._native.memory.adopted import event_on, named_stream, order_strea
 from vyre_cuda.bundles.graphs import RecordedGraph
 from vyre_cuda.bundles.write import bundle
 from vyre_cuda.errors import DeviceUnavailableError, RecordingError
-from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.range_names import REPLAY
-from vyre_cuda.runtime.graph.built import has_temporaries
 from vyre_cuda.runtime.graph.bundle_graph import recorded_graph
 from vyre_cuda.runtime.graph.dot import dot
-from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step, kept
-from vyre_cuda.runtime.graph.recording import Repeat, Temporaries, check_times, with_defaults
-from vyre_cuda.runtime.graph.temporary import Temporary
-from vyre_cuda.runtime.graph.versions import Versions
+from vyre_cuda.runtime.graph.graph_steps import RepeatStep, kept
+from vyre_cuda.runtime.graph.recorder import Recorder
 from vyre_cuda.runtime.kernel.kernel import Timed
-from vyre_cuda.runtime.memory import shapes
-from vyre_cuda.runtime.memory.array import DeviceArray, dtype_of
 from vyre_cuda.runtime.waiting.pending import PendingReplay
 
 if TYPE_CHECKING:
-    from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.graph import explained
-    from vyre_cuda.runtime.kernel.kernel import Kernel
-    from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
-    from vyre_cuda.runtime.memory import peers
 else:
-    peers = later("vyre_cuda.runtime.memory.peers")
     explained = later("vyre_cuda.runtime.graph.explained")
 
 _Given = TypeVar("_Given")
 
 
-class Graph(native.Replayer):
+class Graph(Recorder):
     """Recorded work that is launched as a whole; made by `Device.record`, in a `with` statement.
 
     Inside the `with` block, launches, copies and fills that this thread gives to the device are recorded and not run.
@@ -56,20 +42,6 @@ class Graph(native.Replayer):
     either writes may run at the same time. Replaying another graph records the steps of that one. The graph keeps what
     it uses alive. len() is the number of steps.
     """
-
-    def __init__(self, device: Device, *, fuse: bool = False) -> None:
-        super().__init__(device.context)
-        self.device = device
-        self._fuse = fuse
-        self._state = "new"
-        self._steps: list[Step | RepeatStep] = []
-        self._extent = "0 steps"  # for profilers and traces
-        self._open: list[Repeat] = []
-        self._end: weakref.finalize[[int], Graph] | None = None
-        self._bound: dict[int, Any] = {}  # the parameters of steps without symbols, by place
-        self._temporaries = Temporaries()
-        self._versions = Versions(device, self._steps)
-        self._lock = threading.RLock()  # binding values may run user code
 
     # ---- recording --------------------------------------------------------------------------------------------------
 
@@ -104,156 +76,10 @@ class Graph(native.Replayer):
         self._extent = f"{len(self._steps)} steps"
         self._state = "recorded"
 
-    @property
-    def is_recording(self) -> bool:
-        """Whether the graph is recording what its thread gives to the device."""
-        return self._state == "recording"
-
-    def repeat(self, times: int | None = None, *, until: DeviceArray | None = None) -> AbstractContextManager[None]:
-        """Record a loop around the steps of the `with` block.
-
-        Parameters
-        ----------
-        times
-            How often they run, or at most run with `until`; None for no limit.
-        until
-            An array of integers or bools, whose first element the device reads after each repetition; it stops when
-            that is not 0.
-
-        Returns
-        -------
-        context manager
-            The block, for a `with` statement.
-
-        Raises
-        ------
-        RecordingError
-            A block ends that is not the innermost one, or is still open when the recording ends.
-        UnsupportedError
-            At the end of the recording: the driver is older than CUDA 12.4 and has no loops that end on the device.
-        TypeError, ValueError
-            Neither times nor until, or wrong ones.
-        """
-        self._check_recording()
-        step = RepeatStep(check_times(times, until), kept(self._check_until(until)))
-        return Repeat(self, step, dropped=times == 0)
-
-    def temporary(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
-        """An array of this graph alone, for what steps leave to later ones.
-
-        It can be given to launches, filled, copied and sliced while the graph is recorded, and has no other use. Its
-        contents are unspecified at the start of each replay. Arrays that are not needed at the same time share memory,
-        and one that only merged steps use may have none.
-
-        Parameters
-        ----------
-        n
-            The number of elements, or a tuple with the shape.
-        type
-            The type of an element.
-
-        Returns
-        -------
-        DeviceArray
-            The array.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Not a shape, or not a type.
-        RecordingError
-            The graph is not being recorded in this thread.
-        """
-        self._check_recording()
-        dtype = dtype_of(type)
-        return self._temporaries.new(self, shapes.checked(n), dtype)
-
-    def download(self, array: DeviceArray, out: np.ndarray[Any, np.dtype[Any]]) -> None:
-        """Record a copy of a device array to the host.
-
-        The bytes are there when the replay has ended, for example after `Device.synchronize()`.
-
-        Parameters
-        ----------
-        array
-            A device array.
-        out
-            A page-locked array of at least its size.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Other arrays.
-        RecordingError
-            The graph is not being recorded in this thread.
-        """
-        self._check_recording()
-        if not isinstance(array, DeviceArray) or not isinstance(out, np.ndarray):
-            raise TypeError("download takes a DeviceArray and a NumPy array")
-        self._check_device(array)
-        if not out.flags.writeable:
-            raise ValueError("out= is read-only")
-        self._add(CopyStep(out, kept(array)))
-
-    def _launch(self, kernel: Kernel, values: Mapping[str, Any], grid: Any) -> None:
-        given = {
-            name: kept(peers.here_if_array(self.device, value, f"{kernel.program.name}: argument {name}"))
-            for name, value in values.items()
-        }
-        self._add(LaunchStep(kernel, given, grid))
-
-    def _launch_loaded(self, kernel: ForeignKernel, args: tuple[Any, ...], shape: tuple[Any, Any, int, bool]) -> None:
-        self._add(LoadedStep(kernel, tuple(kept(value) for value in args), shape))
-
-    def _copy(self, to: DeviceArray, source: Any) -> None:
-        self._add(CopyStep(to, kept(peers.here_if_array(self.device, source, "what a recorded copy reads"))))
-
-    def _fill(self, to: DeviceArray, value: Any) -> None:
-        self._add(FillStep(kept(to), value))
-
-    def _add(self, *steps: Step | RepeatStep) -> None:
-        """Record all of the steps or none: an error in a step is raised where it is recorded."""
-        if any(each.dropped for each in self._open):
-            return
-        values, bound = self._values, {}
-        for place, step in enumerate(steps, len(self._steps)):
-            for value in step.operands:
-                if isinstance(value, Temporary):
-                    value.check_owner(self)
-            if isinstance(step, RepeatStep):
-                continue
-            if not step.symbols:
-                parameters = step.bind({})
-                if not has_temporaries(step):
-                    bound[place] = parameters
-                continue
-            values = with_defaults(step, values)
-            if all(symbol.name in values for symbol in step.symbols):
-                step.bind(values)
-            else:
-                step.check()
-        self._values = values
-        self._bound.update(bound)
-        self._steps += steps
-        for step in steps:
-            if not isinstance(step, RepeatStep):
-                for name in {symbol.name for symbol in step.symbols}:
-                    self._users.setdefault(name, []).append(step)
-
-    def _record_replay(self, stream: Any, symbols: Mapping[str, Any]) -> bool:
-        """Whether this thread is recording a graph, which then has the steps of this one, with their current values."""
-        graph = self.device._recorder()
-        if graph is None:
-            return False
-        if stream is not None:
-            raise RecordingError(
-                "a recorded replay cannot have a stream of its own; give the stream to the replay() of the outer graph"
-            )
-        with self._lock:
-            given: dict[Any, Any] = {name: kept(value) for name, value in self._given(symbols).items()}
-            given.update(graph._temporaries.anew(graph, self._steps))
-            graph._add(*(step.copied(given, len(graph._steps)) for step in self._steps))
-        return True
+    is_recording = Recorder.is_recording
+    repeat = Recorder.repeat
+    temporary = Recorder.temporary
+    download = Recorder.download
 
     # ---- replaying --------------------------------------------------------------------------------------------------
 
@@ -384,26 +210,6 @@ class Graph(native.Replayer):
             self._values = values
             self._look()
 
-    def _given(self, symbols: Mapping[str, Any]) -> dict[str, Any]:
-        self._check_recorded()
-        self._check_known(symbols)
-        given = {**self._values, **symbols}
-        missing = sorted(self._users.keys() - given.keys())
-        if missing:
-            raise TypeError(f"replay() needs a value for {', '.join(missing)}, which has no default")
-        return given
-
-    def _check_bound(self, names: Iterable[str], values: Mapping[str, Any]) -> None:
-        """Refuse values that do not fit the steps of these symbols, as far as those have all of theirs."""
-        for name in names:
-            users = self._users[name]
-            if all(symbol.name in values for step in users for symbol in step.symbols):
-                for step in users:
-                    step.bind(values)
-
-    def _missing(self) -> bool:
-        return len(self._users) > len(self._values)
-
     # ---- building ---------------------------------------------------------------------------------------------------
 
     def fuse(self) -> None:
@@ -451,41 +257,6 @@ class Graph(native.Replayer):
     def _look(self) -> None:
         """Note whether replays with values can simply be launched."""
         self._is_behind = self._versions.is_behind or self._versions.wants(fuse=self._fuse)
-
-    # ---- checks -----------------------------------------------------------------------------------------------------
-
-    def _check_recording(self) -> None:
-        if self.device._recorder() is not self:
-            raise RecordingError("the graph is not being recorded in this thread")
-
-    def _check_recorded(self) -> None:
-        if self._state != "recorded":
-            raise RecordingError(
-                "the graph is still being recorded" if self._state == "recording" else "the graph was not recorded"
-            )
-
-    def _check_known(self, symbols: Mapping[str, Any]) -> None:
-        unknown = sorted(symbols.keys() - self._users.keys())
-        if unknown:
-            known = ", ".join(sorted(self._users)) or "none"
-            raise TypeError(f"the graph has no symbol {', '.join(unknown)}; its symbols are: {known}")
-
-    def _check_device(self, array: DeviceArray) -> None:
-        if array.device is not self.device:
-            other = array.device.properties.label
-            raise ValueError(f"the array is on another device, {other}; the graph is on {self.device.properties.label}")
-
-    def _check_until(self, until: Any) -> Any:
-        if until is None:
-            return None
-        if not isinstance(until, DeviceArray):
-            raise TypeError(f"until= is a {type(until).__name__}; it needs a DeviceArray")
-        if until.dtype.kind not in "iub":
-            raise TypeError(f"until= is an array of {until.dtype}; it needs integers or bools")
-        if until.size == 0:
-            raise ValueError("until= is an empty array")
-        self._check_device(until)
-        return until
 
     # ---- bundles ----------------------------------------------------------------------------------------------------
 
@@ -535,8 +306,8 @@ class Graph(native.Replayer):
         """The graph as stored in a bundle; used by `vc.bundle`."""
         self._check_recorded()
         with self._lock:
-            steps, merged = self._versions.exported()
-            return recorded_graph(steps, self._values, merged)
+            steps, merged, alone = self._versions.exported()
+            return recorded_graph(steps, self._values, merged, alone)
 
     # ---- looking ----------------------------------------------------------------------------------------------------
 

@@ -18,13 +18,13 @@ from vyre_cuda.runtime.graph.temporary import Root, Temporary
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
-    from vyre_cuda.runtime.graph.graph import Graph
+    from vyre_cuda.runtime.graph.recorder import Recorder
 
 
 class Repeat:
     """The block of a loop while it is being recorded."""
 
-    def __init__(self, graph: Graph, step: RepeatStep, *, dropped: bool) -> None:
+    def __init__(self, graph: Recorder, step: RepeatStep, *, dropped: bool) -> None:
         self._graph = graph
         self._step = step
         self.dropped = dropped  # nothing inside it is recorded
@@ -93,12 +93,12 @@ class Temporaries:
     def __init__(self) -> None:
         self._empty: Buffer | None = None
 
-    def new(self, graph: Graph, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Temporary:
+    def new(self, graph: Recorder, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Temporary:
         if self._empty is None:
             self._empty = Buffer(graph.device.context, 0)
         count = math.prod(shape)
         return Temporary(Root(graph, count * dtype.itemsize, self._empty), 0, count, dtype, shape)
 
-    def anew(self, graph: Graph, steps: Sequence[Step | RepeatStep]) -> dict[Root, Temporary]:
+    def anew(self, graph: Recorder, steps: Sequence[Step | RepeatStep]) -> dict[Root, Temporary]:
         """One for each that the steps of another graph have."""
         return {each.root: self.new(graph, (each.root.nbytes,), BYTE) for each in intervals(steps)}

@@ -15,7 +15,7 @@ from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
-    from vyre_cuda.runtime.graph.graph import Graph
+    from vyre_cuda.runtime.graph.recorder import Recorder
 
 
 class Owner(Protocol):
@@ -59,7 +59,7 @@ class Temporary(DeviceArray):
         buffer, start = (self.root.empty, 0) if place is None else (place._alive(), place.offset)
         return DeviceArray(self.device, buffer, start + self.offset, self.count, self.dtype, self.shape)
 
-    def check_owner(self, graph: Graph) -> None:
+    def check_owner(self, graph: Recorder) -> None:
         """Refuse it in the recording of another graph."""
         if self.root.graph() is not graph:
             raise RecordingError("a temporary array can be used only in the recording of its own graph")
@@ -97,8 +97,8 @@ class Temporary(DeviceArray):
             count *= extent
         return Temporary(self.root, self.offset + first * self.dtype.itemsize, count, self.dtype, shape)
 
-    def _recording(self, what: str) -> Graph:
-        graph: Graph | None = self.device._recorder()
+    def _recording(self, what: str) -> Recorder:
+        graph: Recorder | None = self.device._recorder()
         if graph is None:
             raise RecordingError(
                 f"{what} of a temporary array outside the recording of its graph; it has no memory outside of replays"

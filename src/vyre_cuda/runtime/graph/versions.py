@@ -18,6 +18,7 @@ from vyre_cuda.runtime.graph.built import Built, Changes
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step
 
 if TYPE_CHECKING:
+    from vyre_cuda._native.memory.memory import Buffer
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.graph import fusing
     from vyre_cuda.runtime.graph.fusing import Plan
@@ -71,7 +72,7 @@ class Versions:
         try:
             plan = fusing.plan(self._device, self._steps, given)
             if plan.differs:
-                fused = Built(self._device, plan.steps, given, on, fixed=plan.decisive)
+                fused = Built(self._device, plan.steps, given, on, fixed=plan.fixed)
                 if self._plain is not None:
                     fused.native.run_in_turns(self._plain.native)
                 self._fused = fused
@@ -158,14 +159,16 @@ class Versions:
         except (Error, MemoryError, TypeError, ValueError, OverflowError):
             self._plain = None  # made again when it is needed
 
-    def exported(self) -> tuple[list[Step | RepeatStep], list[Kernel]]:
-        """The steps for a bundle, which has no tables and nothing to fall back to, and the merged kernels in them."""
+    def exported(self) -> tuple[list[Step | RepeatStep], list[Kernel], list[Buffer]]:
+        """The steps for a bundle, which has no tables and nothing to fall back to, the merged kernels in them, and the
+        memory of the graph alone."""
         steps, merged = self._steps, []
         if self._fused is not None and self.plan is not None and self.plan.fits_bundle():
             steps, merged = self.plan.steps, self.plan.made
         given: dict[Any, Any] = {symbol.name: symbol for step in steps for symbol in step.symbols}
-        given.update(Arena(self._device, steps).given)
-        return [step.copied(given, 0) for step in steps], merged
+        arena = Arena(self._device, steps)
+        given.update(arena.given)
+        return [step.copied(given, 0) for step in steps], merged, arena.buffers
 
     # ---- looking ----------------------------------------------------------------------------------------------------
 

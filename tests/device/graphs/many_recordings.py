@@ -1,0 +1,121 @@
+"""Many random recordings, in several processes: the same bytes with fusing and without.
+
+    python -m tests.device.graphs.many_recordings --device cuda --first 0 --count 20000 --processes 8
+
+It says how often each kind of merge and each refusal came up, and writes that to a file of `benchmarks/results`. A
+recording that differs or fails is named by its seed; one that loses the device is tried again in a new process, alone.
+The exit status is 1 if any of them is wrong, or if a kind came up less than 500 times in 20,000 recordings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from datetime import datetime, timezone
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import vyre_cuda as vc
+
+from .test_varied_recordings import LEAST, SLICE
+from .varied_recordings import Kernels, compare
+
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
+_PART = 50  # seeds of one task
+
+
+class _Here:
+    """What a process keeps from one task to the next."""
+
+    device: vc.Device | None = None
+    kernels: Kernels | None = None
+
+
+def compared(name: str, seeds: range) -> tuple[Counter[str], list[tuple[int, str]], list[int]]:
+    """How often what came up in these recordings, which are wrong and why, and those not reached by a lost device."""
+    if _Here.device is None or _Here.kernels is None:
+        _Here.device = vc.Device(int(name) if name.isdigit() else name)
+        _Here.kernels = Kernels(_Here.device)
+    counts: Counter[str] = Counter()
+    wrong: list[tuple[int, str]] = []
+    for seed in seeds:
+        try:
+            counts += compare(_Here.device, _Here.kernels, range(seed, seed + 1))
+        except (AssertionError, vc.Error) as error:
+            wrong.append((seed, f"{type(error).__name__}: {error}"))
+            if not isinstance(error, AssertionError):  # the device may be lost
+                _Here.device = _Here.kernels = None
+                return counts, wrong, list(range(seed + 1, seeds.stop))
+    return counts, wrong, []
+
+
+def _parts(first: int, count: int) -> Iterator[range]:
+    for begin in range(first, first + count, _PART):
+        yield range(begin, min(begin + _PART, first + count))
+
+
+def run(name: str, first: int, count: int, processes: int) -> tuple[Counter[str], list[tuple[int, str]]]:
+    """What all of these recordings were."""
+    counts: Counter[str] = Counter()
+    wrong: list[tuple[int, str]] = []
+    parts = list(_parts(first, count))
+    begin = time.monotonic()
+    while parts:
+        left: list[range] = []
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            for found, failed, rest in pool.map(compared, [name] * len(parts), parts):
+                counts += found
+                wrong += failed
+                left += [range(rest[0], rest[-1] + 1)] if rest else []
+                if failed:
+                    print(*[f"seed {seed}: {why}" for seed, why in failed], sep="\n", flush=True)
+        parts = left
+    print(f"{counts['recordings']} recordings in {time.monotonic() - begin:.0f} s")
+    return counts, wrong
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Random recordings with fusing and without.")
+    parser.add_argument("--device", default="emulator", help="emulator, cuda, or a number")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=20000)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--no-file", action="store_true", help="write no results")
+    options = parser.parse_args(arguments)
+    counts, wrong = run(options.device, options.first, options.count, options.processes)
+    few = {what: counts[what] for what, least in LEAST.items() if counts[what] < least * options.count // SLICE}
+    for what, number in sorted(counts.items()):
+        print(f"{number:9,} {what}")
+    print(*[f"too few: {what}, {number}" for what, number in few.items()], sep="\n")
+    if not options.no_file:
+        _write(options, counts, wrong)
+    return 1 if wrong or few else 0
+
+
+def _write(options: argparse.Namespace, counts: Counter[str], wrong: list[tuple[int, str]]) -> None:
+    with vc.Device(int(options.device) if options.device.isdigit() else options.device) as device:
+        name = device.properties.name
+    now = datetime.now(timezone.utc)
+    what: dict[str, Any] = {
+        "time": now.isoformat(timespec="seconds"),
+        "device": name,
+        "version": vc.__version__,
+        "first": options.first,
+        "count": options.count,
+        "counts": dict(sorted(counts.items())),
+        "wrong": [{"seed": seed, "why": why.splitlines()[0]} for seed, why in wrong],
+    }
+    place = "-".join(name.lower().replace("(", "").replace(")", "").split())
+    path = RESULTS / f"{now:%Y-%m-%dT%H%M%SZ}-{place}-recordings.json"
+    path.write_text(json.dumps(what, indent=1) + "\n")
+    print(f"written: {path.name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
