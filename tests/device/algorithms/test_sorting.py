@@ -55,6 +55,14 @@ def test_values_move_with_their_keys(device: vc.Device, n: int, values: vc.Type)
     assert_same(algorithms.sort(keys, moved), [each.numpy() for each in got])
 
 
+@pytest.mark.parametrize("n", [100, 700, LARGE])
+def test_values_of_bool(device: vc.Device, n: int) -> None:
+    keys, values = drawn(vc.i16, n), drawn(vc.bool_, n)
+    order = np.argsort(keys, kind="stable")
+    got = algorithms.sort(device.array(keys), device.array(values))
+    assert_same([keys[order], values[order]], [each.numpy() for each in got])
+
+
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("axis", [0, 1, 2, None])
 def test_axes(device: vc.Device, axis: int | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from vyre_cuda.algorithms.programs.keys import zero_of
 from vyre_cuda.algorithms.programs.move import output
 from vyre_cuda.algorithms.programs.ranking import DIGITS, Ranked, Sorted, exclusive_of_block
 from vyre_cuda.ir.builder.builder import Builder
@@ -53,7 +54,7 @@ def program(how: Sorted, threads: int, items: int, index: Type) -> Program:
             if values is None:
                 carried.append(b.var("value", u32(place)))
             else:
-                carried.append(b.var("value", moved(0)))
+                carried.append(b.var("value", zero_of(moved)))
                 with b.if_(places[k] < n):
                     carried[k].set(values[base + place])
 

@@ -15,6 +15,11 @@ def key_type(type_: Type) -> Type:
     return u8 if type_ is bool_ else by_name(f"u{type_.bits}")
 
 
+def zero_of(type_: Type) -> Any:
+    """A constant 0, or False."""
+    return bool_(False) if type_ is bool_ else type_(0)
+
+
 def greatest(type_: Type) -> Any:
     """A constant with the greatest key."""
     if type_ is bool_:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from vyre_cuda.algorithms.programs.keys import key_of, key_type
+from vyre_cuda.algorithms.programs.keys import key_of, key_type, zero_of
 from vyre_cuda.algorithms.programs.lookback import ticket_of
 from vyre_cuda.algorithms.programs.move import output
 from vyre_cuda.algorithms.programs.ranking import DIGITS, Ranked, Sorted, digit_of, exclusive_of_block
@@ -173,7 +173,7 @@ def _values(
     """The values of the thread's keys."""
     if values is None:
         return [u32(source) for source in sources]
-    found = [b.var("given", values.type(0)) for _ in sources]
+    found = [b.var("given", zero_of(values.type)) for _ in sources]
     with b.if_(is_full):
         for variable, value in zip(found, [values[source] for source in sources], strict=True):
             variable.set(value)

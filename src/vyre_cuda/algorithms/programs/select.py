@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from vyre_cuda.algorithms.programs.keys import key_of
+from vyre_cuda.algorithms.programs.keys import key_of, zero_of
 from vyre_cuda.algorithms.programs.move import output
 from vyre_cuda.algorithms.programs.reduce import neighbors
 from vyre_cuda.ir.builder.builder import Builder
@@ -172,8 +172,7 @@ class _Part:
         """A bit for each element that is kept: those of the first row first."""
         b = self.b
         type_ = bool_ if condition is None else condition.type
-        zero = bool_(False) if type_ is bool_ else type_(0)
-        kept = [[b.var("kept", zero) for _ in range(WIDTH)] for _ in self.rows]
+        kept = [[b.var("kept", zero_of(type_)) for _ in range(WIDTH)] for _ in self.rows]
         with b.if_(self.is_full):
             given = [None if condition is None else neighbors(condition, place, WIDTH) for place in self.places]
             values = [None if x is None or given[0] else neighbors(x, place, WIDTH) for place in self.places]
@@ -212,8 +211,7 @@ class _Part:
     def elements(self, x: Buffer, word: Value) -> list[list[Variable]]:
         """The elements of each row; those beyond the end have no mark, and are not read."""
         b = self.b
-        zero = bool_(False) if x.type is bool_ else x.type(0)
-        found = [[b.var("element", zero) for _ in range(WIDTH)] for _ in self.rows]
+        found = [[b.var("element", zero_of(x.type)) for _ in range(WIDTH)] for _ in self.rows]
         with b.if_(self.is_full):
             for row, values in zip(found, [neighbors(x, place, WIDTH) for place in self.places], strict=True):
                 for element, value in zip(row, values, strict=True):
