@@ -1,4 +1,7 @@
-"""2^28 + 3 elements on a GPU, bit for bit; `pytest tests/device/algorithms/large.py --device=cuda` takes minutes."""
+"""2^28 + 3 elements on a GPU, bit for bit, and some more than 2^31.
+
+`pytest tests/device/algorithms/large.py --device=cuda` takes minutes, 32 GB of host memory and 16 GB of the device's.
+"""
 
 from __future__ import annotations
 
@@ -105,3 +108,19 @@ def test_segments_and_axes(device: vc.Device, words: np.ndarray) -> None:
     square = x[: 1 << 28].reshape(1 << 14, 1 << 14)
     turned = algorithms.transpose(there[: 1 << 28].reshape(1 << 14, 1 << 14)).numpy()
     assert np.array_equal(turned, square.T)
+
+
+def test_more_than_2_31_elements(device: vc.Device) -> None:
+    """Ids of 64 bits, in more than 2^32 bytes."""
+    x = np.frombuffer(np.random.default_rng(9).bytes(1 << 20), np.uint8) & 3
+    x = np.resize(x, (1 << 31) + 5)
+    x[-3:] = 0, 7, 1
+    there = device.array(x)
+    assert int(algorithms.sum(there).numpy()) == int(x.sum(dtype=np.uint64))
+    assert int(algorithms.argmax(there).numpy()) == x.size - 2
+    assert np.array_equal(algorithms.cumsum(there, dtype=vc.u32).numpy(), np.cumsum(x, dtype=np.uint32))
+    assert np.array_equal(algorithms.compress(there, there).numpy(), x[x != 0])
+    numbers = [int(np.count_nonzero(x == number)) for number in range(8)]
+    assert algorithms.bincount(there, 256).numpy()[:8].tolist() == numbers
+    with pytest.raises(ValueError, match="at most"):
+        algorithms.sort(there)
