@@ -33,6 +33,12 @@ def test_a_plan_runs_on_what_the_arrays_hold(device: vc.Device, n: int) -> None:
 def test_a_plan_takes_memory_once(device: vc.Device) -> None:
     x = device.array(drawn(vc.u32, 20_000))
     plans = [algorithms.plan(function, x) for function in (algorithms.sum, algorithms.cumsum, algorithms.sort)]
+    kept = {"out": device.empty(x.size, x.type), "count": device.empty(1, vc.u64)}
+    plans += [algorithms.plan(algorithms.compress, x, x, **kept), algorithms.plan(algorithms.unique, x, **kept)]
+    table = x.reshape(100, 200)
+    plans += [
+        algorithms.plan(function, table, 0) for function in (algorithms.mean, algorithms.cumsum, algorithms.argsort)
+    ]
     for plan in plans:
         plan()
     device.synchronize()
