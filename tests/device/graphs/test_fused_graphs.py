@@ -156,7 +156,7 @@ def test_the_driver_launches_as_many_kernels_as_explain_says(emulator: Emulator)
         assert graph.node_count == 4
         assert "steps 1 to 2 are one kernel, scaled_scaled: scaled (" in text
         assert "not with the next step: other has 63 blocks of 32 threads, scaled 32 of 64" in text
-        assert "step 4, copy\n  apart: it is no launch" in text
+        assert "step 4, copy\n  apart: it is not a launch" in text
         assert "steps 5 to 6 are one kernel, other_other" in text
 
 

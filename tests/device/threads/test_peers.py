@@ -239,7 +239,7 @@ def test_access_that_is_impossible_is_unsupported(two, emulator):
 
     with pytest.raises(vc.UnsupportedError, match="device 0 cannot access the memory of device 1"):
         first.enable_peer(second)
-    with pytest.raises(ValueError, match="itself"):
+    with pytest.raises(ValueError, match="its own peer"):
         first.enable_peer(first)
     with pytest.raises(TypeError, match="takes a Device"):
         first.enable_peer(1)

@@ -76,7 +76,7 @@ def test_a_group_has_all_steps_before_the_one_that_is_refused(broken: int) -> No
 def test_what_is_no_launch_and_seams_divide_steps() -> None:
     steps = chain(0, 1, 2, 3, 4)
 
-    assert ends(decide([steps[0], Apart("copy", "it is no launch"), *steps[1:]])) == [(0, 1), (1, 2), (2, 5)]
+    assert ends(decide([steps[0], Apart("copy", "it is not a launch"), *steps[1:]])) == [(0, 1), (1, 2), (2, 5)]
     assert ends(decide(steps, seams=[2])) == [(0, 2), (2, 4)]
 
 
@@ -95,7 +95,7 @@ def test_temporaries_inside_a_group_are_gone() -> None:
 
 
 def test_temporaries_that_others_use_stay() -> None:
-    groups = decide([*chain(0, 1, 2, 3), Apart("copy", "it is no launch", frozenset([2]))], (), [1, 2])
+    groups = decide([*chain(0, 1, 2, 3), Apart("copy", "it is not a launch", frozenset([2]))], (), [1, 2])
 
     assert groups[0].gone == {1}
 

@@ -111,7 +111,7 @@ def program(how: Combining, index: Type, shape: Shape, *, levels: int, whole: bo
     segments = b.shared("segments", how.kind, rows * warps)
     # The elements wait here for what is before the tile, each thread's together, so that more tiles fit at once.
     held = b.shared("held", how.kind, tile_of(how))
-    befores = b.shared("befores", how.kind, threads * rows) if exclusive else held
+    prefixes = b.shared("prefixes", how.kind, threads * rows) if exclusive else held
     held_at = [b.let("held_at", thread_id.x * width) + k * threads * width for k in range(rows)]
 
     within = _elements(b, how, x, base, steps, is_full, n)
@@ -128,7 +128,7 @@ def program(how: Combining, index: Type, shape: Shape, *, levels: int, whole: bo
     for k, elements in enumerate(within):
         held.vector(held_at[k], width).set(*[element.read() for element in elements])
         if exclusive:
-            befores[thread_id.x + k * threads] = lanes[k]
+            prefixes[thread_id.x + k * threads] = lanes[k]
     with b.if_(warp == 0):
         prefix = earlier.combined(total.read())
         segments[lane_id] = how.combine((prefix,), (begin.read(),))[0]
@@ -137,7 +137,7 @@ def program(how: Combining, index: Type, shape: Shape, *, levels: int, whole: bo
         start = segments[k * warps + warp]
         values = [b.let("value", how.combine((start,), (each,))[0]) for each in held.vector(held_at[k], width)]
         if exclusive:
-            first = b.let("first", how.combine((start,), (befores[thread_id.x + k * threads],))[0])
+            first = b.let("first", how.combine((start,), (prefixes[thread_id.x + k * threads],))[0])
             values = [_first(how, step, first), *values[:-1]]
         _store(b, how, out, base, step, values, is_full, n)
     b.work(n)

@@ -256,7 +256,7 @@ class _Checker:
             elif not isinstance(array, Table):
                 self.report(f"{_shown(array)} is neither a LocalArray nor a Table", path)
             elif self.fields(array, _TABLE_RULES, path) and len(array.data) % array.type.itemsize:
-                self.report(f"{len(array.data)} bytes are no whole number of {array.type}", path)
+                self.report(f"{len(array.data)} bytes are not a multiple of the size of {array.type}", path)
         self.trees(program.work or (), ("work",), program)
         self.body(program.body)
 

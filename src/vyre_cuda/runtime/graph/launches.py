@@ -39,7 +39,7 @@ def why_apart(step: Step | RepeatStep, given: Mapping[str, Any]) -> str:
     if isinstance(step, RepeatStep):
         return "it is a loop"
     if not isinstance(step, LaunchStep):
-        return "it is no launch"
+        return "it is not a launch"
     program = step.kernel.program
     if step.kernel.is_without_body:
         return "it comes from a bundle that was written with source=False"

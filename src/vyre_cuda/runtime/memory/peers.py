@@ -29,7 +29,7 @@ def enable(device: Device, other: Any) -> None:
     if not isinstance(getattr(other, "context", None), Context):
         raise TypeError(f"enable_peer takes a Device, not a {type(other).__name__}")
     if other is device:
-        raise ValueError("a device is no peer of itself: its kernels take its arrays as they are")
+        raise ValueError("a device cannot be its own peer: its kernels take its arrays as they are")
     device.context.enable_peer(other.context)
 
 
