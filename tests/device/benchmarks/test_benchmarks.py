@@ -227,6 +227,21 @@ def test_a_page_of_an_older_file_is_found(
     assert all(row["reason"] in text for row in result["absent"] if row["id"] in {r.id for r in page.ROWS})
 
 
+def test_the_compile_curve_has_both_trees_and_the_types(tmp_path: Path) -> None:
+    source = Path(vc.__file__).parents[1]
+
+    words = ("--quick", "--repeats", "1", "--types", "u8 with xor", "mixed")
+    child = run_script("compile_curve.py", *words, "--before", source, "--output", tmp_path)
+
+    assert child.returncode == 0, child.stderr
+    (path,) = tmp_path.glob("*-offline-compile-curve.json")
+    figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    assert figures["this"].keys() == figures["before"].keys() == {"u8 with xor", "mixed"}
+    for name, sizes in figures["this"].items():
+        assert sizes.keys() == {"50", "200"}
+        assert all(of["lines"] == figures["before"][name][ops]["lines"] > 0 < of["ms"] for ops, of in sizes.items())
+
+
 def test_the_offline_figures_are_positive_and_named(tmp_path: Path) -> None:
     child = run_script("bench_offline.py", "--quick", "--output", tmp_path)
 
