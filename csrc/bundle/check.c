@@ -376,7 +376,7 @@ static vyc_status check_kernel(const vyc_bundle *bundle, vyc_cursors *cursors, u
   VYC_DEMAND(vyc__bundle_is_text(bundle, r.kernel->precision) &&
                  vyc__bundle_is_text(bundle, r.kernel->bounds) &&
                  is_index_width(r.kernel->index_bits) &&
-                 (r.kernel->flags & ~VYC_KERNEL_WHOLE_PROGRAM) == 0,
+                 (r.kernel->flags & ~(VYC_KERNEL_WHOLE_PROGRAM | VYC_KERNEL_WORKER)) == 0,
              "kernel %s: its options", r.name);
   VYC_TRY(check_parameters(&r));
   VYC_TRY(check_shape(&r));

@@ -155,6 +155,30 @@ static vyc_status load_best(vyc_bundled_kernel *kernel, compiler_log log, vyc_co
   return VYC_E_COMPILE;
 }
 
+static vyc_status load_row(vyc_bundled_kernel **kernel_out, compiler_log log, vyc_context *context,
+                           vyc_bundle *bundle, uint32_t index, uint64_t tag) {
+  vyc_bundled_kernel *kernel = calloc(1, sizeof *kernel);
+  if (kernel == NULL) return vyc__fail(VYC_E_MEMORY, "kernel", "out of host memory");
+  kernel->bundle = vyc__bundle_retain(bundle);
+  kernel->row = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, index, sizeof *kernel->row);
+  kernel->parameters = vyc__bundle_row(bundle, VYC_SECTION_PARAMETERS,
+                                       kernel->row->parameters.first, sizeof *kernel->parameters);
+  kernel->buffers = vyc__bundle_buffers(bundle, kernel->row);
+  kernel->scalars = kernel->row->parameters.count - kernel->buffers;
+  kernel->info = (vyc_bundled_kernel_info){.struct_size = sizeof kernel->info, .kernel = index};
+  const vyc_status status = load_best(kernel, log, context, tag);
+  if (status == VYC_OK)
+    *kernel_out = kernel;
+  else
+    vyc_bundled_kernel_release(kernel);
+  return status;
+}
+
+static bool is_worker(const vyc_bundle *bundle, uint32_t index) {
+  const vyc_disk_kernel *row = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, index, sizeof *row);
+  return (row->flags & VYC_KERNEL_WORKER) != 0;
+}
+
 vyc_status vyc_bundled_kernel_load(vyc_bundled_kernel **kernel_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, vyc_bundle *bundle, const char *name,
                                    uint64_t tag) {
@@ -164,22 +188,33 @@ vyc_status vyc_bundled_kernel_load(vyc_bundled_kernel **kernel_out, char *log_ou
   uint32_t index = 0;
   VYC_TRY(vyc__check_usable(context));
   VYC_TRY(vyc_bundle_kernel_find(bundle, &index, name));
-  vyc_bundled_kernel *kernel = calloc(1, sizeof *kernel);
-  if (kernel == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
-  kernel->bundle = vyc__bundle_retain(bundle);
-  kernel->row = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, index, sizeof *kernel->row);
-  kernel->parameters = vyc__bundle_row(bundle, VYC_SECTION_PARAMETERS,
-                                       kernel->row->parameters.first, sizeof *kernel->parameters);
-  kernel->buffers = vyc__bundle_buffers(bundle, kernel->row);
-  kernel->scalars = kernel->row->parameters.count - kernel->buffers;
-  kernel->info = (vyc_bundled_kernel_info){.struct_size = sizeof kernel->info, .kernel = index};
-  const vyc_status status = load_best(kernel, (compiler_log){log_out, log_bytes}, context, tag);
-  if (status == VYC_OK)
-    *kernel_out = kernel;
-  else
-    vyc_bundled_kernel_release(kernel);
-  return status;
+  if (is_worker(bundle, index))
+    return vyc__fail(VYC_E_UNSUPPORTED, "worker",
+                     "%s is a worker, not a kernel: vyc_bundled_worker_load loads it", name);
+  return load_row(kernel_out, (compiler_log){log_out, log_bytes}, context, bundle, index, tag);
 }
+
+vyc_status vyc__bundled_entry_load(vyc_bundled_kernel **entry_out, vyc_context *context,
+                                   vyc_bundle *bundle, const char *name) {
+  uint32_t index = 0;
+  VYC_TRY(vyc__check_usable(context));
+  VYC_TRY(vyc_bundle_kernel_find(bundle, &index, name));
+  if (!is_worker(bundle, index))
+    return vyc__fail(VYC_E_INVALID, "worker", "%s is a kernel, not a worker", name);
+  return load_row(entry_out, (compiler_log){NULL, 0}, context, bundle, index, 0);
+}
+
+uint32_t vyc__bundled_variant(const vyc_bundled_kernel *kernel) { return kernel->info.variant; }
+
+uint32_t vyc__bundled_parameters(const vyc_bundled_kernel *kernel) {
+  return kernel->row->parameters.count;
+}
+
+const char *vyc__bundled_parameter(const vyc_bundled_kernel *kernel, uint32_t index) {
+  return vyc__bundle_text(kernel->bundle, kernel->parameters[index].name);
+}
+
+vyc_prepared *vyc__bundled_borrow(const vyc_bundled_kernel *kernel) { return kernel->prepared; }
 
 void vyc_bundled_kernel_release(vyc_bundled_kernel *kernel) {
   if (kernel == NULL) return;

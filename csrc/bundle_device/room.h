@@ -46,6 +46,17 @@ typedef struct vyc_bound {
   uint64_t *scalars;
 } vyc_bound;
 
+/* ---- kernel.c ---- */
+
+/* The entry of a worker: its parameters have the names of the worker's kernels, the last one of
+ * which clears results. */
+vyc_status vyc__bundled_entry_load(vyc_bundled_kernel **entry_out, vyc_context *context,
+                                   vyc_bundle *bundle, const char *name);
+uint32_t vyc__bundled_variant(const vyc_bundled_kernel *kernel);
+uint32_t vyc__bundled_parameters(const vyc_bundled_kernel *kernel);
+const char *vyc__bundled_parameter(const vyc_bundled_kernel *kernel, uint32_t index);
+vyc_prepared *vyc__bundled_borrow(const vyc_bundled_kernel *kernel);
+
 /* ---- replay_bind.c ---- */
 
 static inline const vyc_disk_graph_step *vyc__replay_step(const vyc_replay *replay,

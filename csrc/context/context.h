@@ -103,6 +103,7 @@ struct vyc_context {
 typedef struct vyc_scope {
   CUcontext saved;
   bool changed;
+  bool current; /* the context is this thread's */
   CUstreamCaptureMode mode; /* the thread's mode to restore; RELAXED: nothing to do */
   vyc_gate *gate; /* NULL for releases */
 } vyc_scope;
@@ -115,6 +116,10 @@ vyc_status vyc__enter_as_found(vyc_context *context, vyc_scope *scope);
 /* For warm paths, which relax the mode where they make such a call, and do not check whether a
  * host's context still exists. */
 vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope);
+/* The same, but the context becomes the thread's only by vyc__scope_current, before the first
+ * driver call: for warm paths without any. */
+vyc_status vyc__enter_quietly(vyc_context *context, vyc_scope *scope);
+vyc_status vyc__scope_current(vyc_context *context, vyc_scope *scope);
 void vyc__leave(const vyc_context *context, const vyc_scope *scope);
 /* Until vyc__leave, allow driver calls that another library's capture would forbid. */
 void vyc__scope_relax(const vyc_context *context, vyc_scope *scope);

@@ -52,15 +52,21 @@ vyc_status vyc__check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t 
                    bytes, offset, buffer->bytes);
 }
 
+static vyc_status mark_main(vyc_buffer *buffer) {
+  if (VYC_LIKELY((atomic_load(&buffer->used_on) & UINT64_C(1) << VYC_SLOT_MAIN) != 0))
+    return VYC_OK;
+  return vyc__buffer_first_use(buffer, buffer->child.context->main, VYC_SLOT_MAIN);
+}
+
 vyc_status vyc__copy_prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                              const char *operation) {
   VYC_TRY(vyc__check_range(buffer, offset, bytes, operation));
-  if ((atomic_load(&buffer->used_on) & UINT64_C(1) << VYC_SLOT_MAIN) == 0)
-    VYC_TRY(vyc__buffer_first_use(buffer, buffer->child.context->main, VYC_SLOT_MAIN));
+  VYC_TRY(mark_main(buffer));
   return vyc__buffer_wait(buffer);
 }
 
 vyc_status vyc__copy_enqueued(vyc_buffer *buffer) {
+  VYC_TRY(mark_main(buffer)); /* if it was taken in the meantime */
   VYC_TRY(vyc__adopted_after(buffer, buffer->child.context->main));
   return vyc__buffer_wait(buffer);
 }

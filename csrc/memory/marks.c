@@ -10,7 +10,7 @@
  *   U1 if there is no mark of S:                  C1 set the mark of the main stream
  *      U1a comers + 1, read `takes`               C2 take the marks of others, wait for them
  *      U1b make S wait for the main stream        C3 enqueue the copy on the main stream
- *      U1c mark S if `takes` is unchanged,        C4 as C2
+ *      U1c mark S if `takes` is unchanged,        C4 as C1 and C2
  *          else add S to `taken`; comers - 1
  *   U2 enqueue the work on S, and on the stream that S stands for if it is adopted
  *   U3 if marks_taken has changed since before U1 and the mark is gone: U1 again
@@ -18,7 +18,8 @@
  * To take marks means, under slots_lock: add them to `taken`, clear them in `used_on`, `takes` + 1,
  * marks_taken + 1. This is done if there are marks, marks taken by others that still wait, or
  * comers. Nothing else clears a mark except forget_ended, and that only marks of streams that have
- * ended; the mark of the main stream is never cleared. Below, "before" among driver calls means the
+ * ended, and vyc__buffer_main_take, which takes the mark of the main stream and nothing else; no
+ * other function clears that one. Below, "before" among driver calls means the
  * order in which the driver gets them: what a thread did before a call on a stream is visible to
  * the caller of a later one.
  *
@@ -37,6 +38,16 @@
  * S is ordered after the copy. That U1b sees the mark of the main stream follows in the same way
  * from C1, C4 and U1a, U1b: one of the two comes first in the order of sequentially consistent
  * operations.
+ *
+ * The mark of the main stream is taken by who would otherwise have to ask it before each use (M):
+ * M1 add it to `taken`, clear it in `used_on`, main_takes + 1, marks_taken + 1; M2 see that the main
+ * stream has no work; M3 clear it in `taken` if main_takes is unchanged. What was marked before M1
+ * and enqueued before M2 has ended then. What was marked before M1 and enqueued later sees
+ * marks_taken at U3, or comes to C4, and is marked again before its function returns. Between M1
+ * and M3 the mark is in `taken`, where U1b looks after `used_on`. A U1b that finds it nowhere, with
+ * the copy enqueued after M2, comes before C4, which then sees U1a as above. If main_takes has
+ * changed, another thread took the mark of later work, and clears it after its own M2. If M2 fails,
+ * the mark stays in `taken`, until one succeeds.
  *
  * The mark of a far slot is its bit in the far words, whose `used_on` and `taken` are what they are
  * above. The last bit of the buffer's own two words says only that far words may have marks: to
@@ -100,7 +111,7 @@ static void mark(vyc_context *context, vyc_buffer *buffer, uint32_t slot, uint32
  * recycled, or for this one: a stream that takes over from it is ordered after that. */
 static vyc_status order_behind_main(vyc_buffer *buffer, CUstream stream) {
   const bool recycled = buffer->block != NULL && buffer->block->recycled;
-  if (!recycled && (atomic_load(&buffer->used_on) & MAIN_BIT) == 0) return VYC_OK;
+  if (!recycled && (vyc__buffer_marks(buffer) & MAIN_BIT) == 0) return VYC_OK;
   return vyc__stream_after_main(buffer->child.context, stream);
 }
 
@@ -184,7 +195,7 @@ static uint64_t take(vyc_context *context, vyc_buffer *buffer) {
   buffer->waiters++;
   buffer->takes++;
   atomic_fetch_or(&buffer->taken, atomic_load(&buffer->used_on) & ~MAIN_BIT);
-  const uint64_t slots = atomic_load(&buffer->taken);
+  const uint64_t slots = atomic_load(&buffer->taken) & ~MAIN_BIT;
   if (VYC_UNLIKELY((slots & VYC_FAR_BIT) != 0)) vyc__far_take(&buffer->far);
   atomic_fetch_and(&buffer->used_on, ~slots);
   atomic_fetch_add(&context->marks_taken, 1);
@@ -199,7 +210,7 @@ static void end_wait(vyc_context *context, vyc_buffer *buffer, bool failed) {
   if (--buffer->waiters == 0) {
     if (!buffer->unwaited) {
       vyc__far_forget_taken(&buffer->far);
-      atomic_store(&buffer->taken, 0);
+      atomic_fetch_and(&buffer->taken, MAIN_BIT);
     }
     buffer->unwaited = false;
   }
@@ -211,12 +222,36 @@ vyc_status vyc__buffer_wait(vyc_buffer *buffer) {
    * clears. */
   if (VYC_LIKELY(atomic_load(&buffer->comers) == 0 &&
                  (atomic_load(&buffer->used_on) & ~MAIN_BIT) == 0 &&
-                 atomic_load(&buffer->taken) == 0))
+                 (atomic_load(&buffer->taken) & ~MAIN_BIT) == 0))
     return VYC_OK;
   vyc_context *context = buffer->child.context;
   const vyc_status status = wait_for_slots(context, buffer, take(context, buffer));
   end_wait(context, buffer, status != VYC_OK);
   return status;
+}
+
+bool vyc__buffer_main_take(vyc_buffer *buffer, uint32_t *take_out) {
+  vyc_context *context = buffer->child.context;
+  const bool recycled = buffer->block != NULL && buffer->block->recycled;
+  if (VYC_LIKELY(!recycled && (vyc__buffer_marks(buffer) & MAIN_BIT) == 0)) return false;
+  pthread_mutex_lock(&context->slots_lock);
+  if ((atomic_load(&buffer->used_on) & MAIN_BIT) != 0) {
+    atomic_fetch_or(&buffer->taken, MAIN_BIT);
+    atomic_fetch_and(&buffer->used_on, ~MAIN_BIT);
+    buffer->main_takes++;
+    atomic_fetch_add(&context->marks_taken, 1);
+  }
+  *take_out = buffer->main_takes;
+  pthread_mutex_unlock(&context->slots_lock);
+  return true;
+}
+
+void vyc__buffer_main_ended(vyc_buffer *buffer, uint32_t take) {
+  vyc_context *context = buffer->child.context;
+  pthread_mutex_lock(&context->slots_lock);
+  if (buffer->main_takes == take) atomic_fetch_and(&buffer->taken, ~MAIN_BIT);
+  pthread_mutex_unlock(&context->slots_lock);
+  if (buffer->block != NULL) buffer->block->recycled = false; /* that was before this owner */
 }
 
 vyc_status vyc__buffer_await_end(vyc_buffer *buffer) {

@@ -23,6 +23,11 @@ static inline uint64_t vyc__buffer_marks(const vyc_buffer *buffer) {
   const uint64_t used_on = atomic_load_explicit(&buffer->used_on, memory_order_acquire);
   return used_on | atomic_load_explicit(&buffer->taken, memory_order_acquire);
 }
+/* For work that no stream is ordered behind, so that the next of it need not ask the driver:
+ * whether the main stream may have work on the buffer. If so, it is asked or waited for; when it
+ * has no work, vyc__buffer_main_ended is told, with what this wrote to *take_out. */
+bool vyc__buffer_main_take(vyc_buffer *buffer, uint32_t *take_out);
+void vyc__buffer_main_ended(vyc_buffer *buffer, uint32_t take);
 /* Wait for all work on a buffer, or on its block by an earlier owner. */
 vyc_status vyc__buffer_await_end(vyc_buffer *buffer);
 

@@ -16,8 +16,8 @@ static vyc_status check(vyc_worker *worker, uint32_t kernel, const vyc_run *run)
 }
 
 static vyc_status submit(vyc_worker *worker, vyc_worker_call **call_out, uint32_t kernel,
-                         const vyc_run *run) {
-  VYC_TRY(vyc__call_take(worker, call_out));
+                         const vyc_run *run, vyc_scope *scope) {
+  VYC_TRY(vyc__call_take(worker, call_out, scope));
   VYC_TRY(vyc__call_prepare(*call_out, kernel, run));
   return vyc__call_submit(*call_out, kernel, run, run->timeout_ns);
 }
@@ -37,6 +37,17 @@ static bool look_at_call(vyc_ticket *ticket, int64_t timeout_ns) {
   return true;
 }
 
+/* True: it has ended, and the call is free. */
+static bool wait_for_release(vyc_worker_call *call) {
+  vyc_context *context = call->worker->child.context;
+  vyc_scope scope;
+  if (!vyc__enter_release(context, &scope)) return false;
+  const bool ended = vyc__call_wait(call, vyc__patience(context)) == VYC_OK;
+  if (ended) vyc__call_collect(call, VYC_OK);
+  vyc__leave(context, &scope);
+  return ended;
+}
+
 /* Results in device memory cannot be dropped: who uses them next does not know of the call. */
 static void abandon_call(vyc_ticket *ticket) {
   vyc_worker_call *call = ticket->run;
@@ -46,11 +57,7 @@ static void abandon_call(vyc_ticket *ticket) {
     if (atomic_compare_exchange_strong(&call->state, &expected, CALL_CLAIMED)) {
       if (call->ticket == ticket) {
         call->dropped = true;
-        if (call->held_count > 0 &&
-            vyc__call_wait(call, vyc__patience(worker->child.context)) == VYC_OK) {
-          vyc__call_collect(call, VYC_OK);
-          break;
-        }
+        if (call->held_count > 0 && wait_for_release(call)) break;
       }
       vyc__call_set(call, CALL_FLIGHT);
       break;
@@ -93,6 +100,7 @@ static vyc_ticket *leave_in_flight(vyc_worker_call *call, const vyc_run *run, bo
     vyc__ticket_begin(ticket, &of_call, call, call->prepared);
     vyc__child_retain(&call->worker->child);
   }
+  call->scope = NULL;
   vyc__call_set(call, CALL_FLIGHT);
   return ticket;
 }
@@ -100,9 +108,9 @@ static vyc_ticket *leave_in_flight(vyc_worker_call *call, const vyc_run *run, bo
 /* ---- the functions --------------------------------------------------------------------------- */
 
 static vyc_status run_and_wait(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
-                               const vyc_run *run) {
+                               const vyc_run *run, vyc_scope *scope) {
   vyc_worker_call *call = NULL;
-  VYC_TRY(submit(worker, &call, kernel, run));
+  VYC_TRY(submit(worker, &call, kernel, run, scope));
   const vyc_status status = vyc__call_wait(call, run->timeout_ns);
   if (VYC_LIKELY(status != VYC_NOT_READY)) {
     vyc__count(&worker->child.context->counters, sync_points, 1);
@@ -125,18 +133,18 @@ vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t 
   VYC_TRY(check(worker, kernel, run));
   vyc_context *context = worker->child.context;
   vyc_scope scope;
-  VYC_TRY(vyc__enter_warm(context, &scope));
-  const vyc_status status = run_and_wait(worker, ticket_out, kernel, run);
+  VYC_TRY(vyc__enter_quietly(context, &scope));
+  const vyc_status status = run_and_wait(worker, ticket_out, kernel, run, &scope);
   vyc__leave(context, &scope);
   return status;
 }
 
 static vyc_status submit_for_ticket(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
-                                    const vyc_run *run) {
+                                    const vyc_run *run, vyc_scope *scope) {
   vyc_worker_call *call = NULL;
   vyc_ticket *ticket = vyc__ticket_alloc(); /* before anything that cannot be undone */
   if (ticket == NULL) return VYC_E_MEMORY;
-  const vyc_status status = submit(worker, &call, kernel, run);
+  const vyc_status status = submit(worker, &call, kernel, run, scope);
   if (status != VYC_OK) {
     free(ticket);
     return status;
@@ -144,6 +152,7 @@ static vyc_status submit_for_ticket(vyc_worker *worker, vyc_ticket **ticket_out,
   call->ticket = ticket;
   vyc__ticket_begin(ticket, &of_call, call, call->prepared);
   vyc__child_retain(&worker->child);
+  call->scope = NULL;
   vyc__call_set(call, CALL_FLIGHT);
   *ticket_out = ticket;
   return VYC_OK;
@@ -162,8 +171,8 @@ vyc_status vyc_worker_submit(vyc_worker *worker, vyc_ticket **ticket_out, uint32
                        worker->kernels[kernel]->name, i);
   vyc_context *context = worker->child.context;
   vyc_scope scope;
-  VYC_TRY(vyc__enter_warm(context, &scope));
-  const vyc_status status = submit_for_ticket(worker, ticket_out, kernel, run);
+  VYC_TRY(vyc__enter_quietly(context, &scope));
+  const vyc_status status = submit_for_ticket(worker, ticket_out, kernel, run, &scope);
   vyc__leave(context, &scope);
   return status;
 }

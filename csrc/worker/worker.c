@@ -4,36 +4,48 @@
 
 #include "worker.h"
 
-#define MEMORY_BYTES                                                                               \
-  ((uint64_t)WORKER_SLOTS * WORKER_SLOT_WORDS * 8 +                                                \
-   (uint64_t)WORKER_SLOTS * WORKER_ANSWER_WORDS * 4 + 64)
+#define EACH_LANE(lane, worker)                                                                    \
+  for (vyc_lane *lane = (worker)->lanes; lane < (worker)->lanes + (worker)->lane_count; lane++)
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
 
 /* True: it has been told to stop, or does not run. */
-static bool tell_to_stop(vyc_worker *worker) {
+static bool tell_to_stop(vyc_lane *lane) {
   static const uint32_t grid[3] = {1, 1, 1};
-  vyc__claim_take(&worker->claim);
-  bool told = !vyc__worker_is_running(worker);
-  if (!told && vyc__ring_has_room(worker, 1)) {
-    vyc__ring_put(worker, WORKER_STOP, grid, NULL, 0);
+  vyc_claim *claim = &lane->worker->claim;
+  vyc__claim_take(claim);
+  bool told = !vyc__lane_is_running(lane);
+  if (!told && vyc__ring_has_room(lane, 1)) {
+    vyc__ring_put(lane, WORKER_STOP, grid, NULL, 0);
     told = true;
   }
-  vyc__claim_drop(&worker->claim);
+  vyc__claim_drop(claim);
   return told;
+}
+
+static bool is_running(vyc_worker *worker) {
+  EACH_LANE(lane, worker)
+  if (vyc__lane_is_running(lane)) return true;
+  return false;
 }
 
 static vyc_status stop(vyc_worker *worker, int64_t timeout_ns) {
   vyc_context *context = worker->child.context;
   vyc__claim_take(&worker->claim); /* who has it may have seen no pause, and not launched it yet */
-  const bool runs = vyc__worker_is_running(worker);
+  const bool runs = is_running(worker);
+  EACH_LANE(lane, worker) vyc__lane_note_end(lane);
   vyc__claim_drop(&worker->claim);
   if (!runs) return VYC_OK;
   atomic_fetch_add_explicit(&worker->pause_count, 1, memory_order_relaxed);
+  vyc__count(&context->counters, worker_pauses, 1);
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
-  while (!tell_to_stop(worker)) VYC_TRY(vyc__pace(context, &pace));
-  /* Its last instructions, or a fault. */
-  return vyc__stream_finish(context, worker->stream, vyc__pace_left(&pace));
+  EACH_LANE(lane, worker)
+  while (!tell_to_stop(lane)) VYC_TRY(vyc__pace(context, &pace));
+  /* Their last instructions, or a fault. */
+  EACH_LANE(lane, worker)
+  if (lane->stream != NULL)
+    VYC_TRY(vyc__stream_finish(context, lane->stream, vyc__pace_left(&pace)));
+  return VYC_OK;
 }
 
 /* Counted before it is asked whether it runs: see put(). */
@@ -51,7 +63,7 @@ static void end_call(vyc_worker_call *call) {
     if (state == CALL_FREE) break;
     if (state == CALL_FLIGHT &&
         atomic_compare_exchange_strong(&call->state, &state, CALL_CLAIMED)) {
-      const bool ended = !call->in_ring || vyc__ring_is_answered(call->worker, call->number);
+      const bool ended = !call->in_ring || vyc__ring_is_answered(call->lane, call->number);
       vyc_ticket *ticket = call->ticket;
       call->ticket = NULL;
       for (uint32_t i = 0; ended && !call->dropped && i < call->result_count; i++)
@@ -64,8 +76,7 @@ static void end_call(vyc_worker_call *call) {
     }
     vyc__sleep_us(VYC_SLEEP_MIN_US);
   }
-  vyc__call_empty(call);
-  vyc__call_set(call, CALL_CLAIMED); /* for good */
+  vyc__call_end(call);
 }
 
 static void give_back(vyc_worker *worker) {
@@ -74,8 +85,10 @@ static void give_back(vyc_worker *worker) {
     end_call(call);
     vyc__flight_give(call->flight);
   }
-  context->driver->cuStreamDestroy(worker->stream);
-  worker->stream = NULL;
+  EACH_LANE(lane, worker) {
+    if (lane->stream != NULL) context->driver->cuStreamDestroy(lane->stream);
+    lane->stream = NULL;
+  }
   vyc__pool_give(context, vyc__pinned_pool(context), worker->memory, 0);
   if (worker->more != NULL) vyc__pool_give(context, vyc__pinned_pool(context), worker->more, 0);
 }
@@ -135,6 +148,7 @@ static vyc_status check_desc(const vyc_prepared *entry, const vyc_worker_desc *d
   VYC_REQUIRE_IN("worker", desc != NULL && desc->struct_size >= sizeof *desc);
   VYC_REQUIRE_IN("worker", desc->kernel_count >= 1 && desc->kernel_count <= 64);
   VYC_REQUIRE_IN("worker", desc->kernels != NULL && desc->idle_ns > 0);
+  VYC_REQUIRE_IN("worker", desc->blocks <= WORKER_MOST_BLOCKS);
   VYC_REQUIRE_IN("worker", (uint64_t)entry->block[0] * entry->block[1] * entry->block[2] >= 32);
   for (uint32_t i = 0; i < desc->kernel_count; i++) VYC_TRY(check_kernel(desc->kernels[i], entry));
   if (desc->clearing == NULL) return VYC_OK;
@@ -153,11 +167,17 @@ static void measure(vyc_worker *worker, const vyc_prepared *kernel, uint32_t *mo
 static vyc_status take_resources(vyc_worker *worker, vyc_context *context, uint32_t most_bytes) {
   VYC_CU_RESULT;
   vyc_pool *pool = vyc__pinned_pool(context);
-  VYC_TRY(vyc__pool_take(context, pool, &worker->memory, MEMORY_BYTES));
+  const uint64_t ring = vyc__ring_bytes(), more = (uint64_t)WORKER_SLOTS * WORKER_MORE_BYTES;
+  VYC_TRY(vyc__pool_take(context, pool, &worker->memory, ring * worker->lane_count));
   if (most_bytes > WORKER_SLOT_BYTES)
-    VYC_TRY(
-        vyc__pool_take(context, pool, &worker->more, (uint64_t)WORKER_SLOTS * WORKER_MORE_BYTES));
-  return VYC_CU(context, cuStreamCreate, &worker->stream, CU_STREAM_NON_BLOCKING);
+    VYC_TRY(vyc__pool_take(context, pool, &worker->more, more * worker->lane_count));
+  for (uint32_t i = 0; i < worker->lane_count; i++) {
+    vyc_lane *lane = &worker->lanes[i];
+    lane->worker = worker;
+    lane->slots = worker->memory->address + i * ring;
+    lane->more = worker->more == NULL ? lane->slots : worker->more->address + i * more;
+  }
+  return VYC_CU(context, cuStreamCreate, &worker->lanes[0].stream, CU_STREAM_NON_BLOCKING);
 }
 
 static void undo_resources(vyc_worker *worker, vyc_context *context) {
@@ -187,7 +207,7 @@ static vyc_status create(vyc_worker *worker, vyc_context *context, const vyc_wor
   vyc__child_retain(&worker->entry->child);
   worker->idle_ns = desc->idle_ns;
   worker->busy_ns = desc->busy_ns == 0 ? WORKER_BUSY_NS : desc->busy_ns;
-  vyc__ring_begin(worker, desc->first);
+  EACH_LANE(lane, worker) vyc__ring_begin(lane, desc->first);
   vyc__child_add(&worker->child, context, &worker_kind);
   atomic_fetch_add(&context->worker_count, 1);
   return VYC_OK;
@@ -199,9 +219,11 @@ vyc_status vyc_worker_create(vyc_worker **worker_out, vyc_prepared *entry,
   *worker_out = NULL;
   VYC_TRY(check_desc(entry, desc));
   vyc_context *context = entry->child.context;
-  vyc_worker *worker = calloc(1, sizeof *worker);
+  const uint32_t lanes = desc->blocks == 0 ? 1 : desc->blocks;
+  vyc_worker *worker = calloc(1, sizeof *worker + lanes * sizeof(vyc_lane));
   if (worker == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   worker->entry = entry;
+  worker->lane_count = lanes;
   vyc_scope scope;
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
@@ -239,28 +261,33 @@ vyc_status vyc_worker_resume(vyc_worker *worker) {
   return VYC_OK;
 }
 
-/* Whether all calls up to now have ended; if the worker has left some, it is launched for them. */
-static vyc_status look_on(vyc_worker *worker, uint32_t last) {
+/* Whether all calls up to now have ended; if the lane has left some, it is launched for them. */
+static vyc_status look_on(vyc_lane *lane, uint32_t last) {
   vyc_status status = VYC_OK;
-  if (vyc__ring_is_answered(worker, last)) return VYC_OK;
-  if (!vyc__worker_is_running(worker)) {
-    vyc__claim_take(&worker->claim);
-    if (!vyc__ring_is_answered(worker, last)) status = vyc__ring_go_on(worker);
-    vyc__claim_drop(&worker->claim);
+  if (vyc__ring_is_answered(lane, last)) return VYC_OK;
+  if (!vyc__lane_is_running(lane)) {
+    vyc__claim_take(&lane->worker->claim);
+    if (!vyc__ring_is_answered(lane, last)) status = vyc__lane_go_on(lane, NULL);
+    vyc__claim_drop(&lane->worker->claim);
   }
-  if (status == VYC_OK) status = vyc__worker_ask(worker);
-  return status;
+  if (status != VYC_OK) return status;
+  return lane->stream == NULL ? VYC_NOT_READY : vyc__lane_ask(lane, NULL);
+}
+
+static vyc_status finish_lane(vyc_lane *lane, vyc_pace *pace) {
+  vyc__claim_take(&lane->worker->claim);
+  const uint32_t last = lane->next - 1;
+  vyc__claim_drop(&lane->worker->claim);
+  for (;;) {
+    const vyc_status status = look_on(lane, last);
+    if (status != VYC_NOT_READY) return status;
+    VYC_TRY(vyc__pace(lane->worker->child.context, pace));
+  }
 }
 
 static vyc_status finish_calls(vyc_worker *worker, vyc_pace *pace) {
-  vyc__claim_take(&worker->claim);
-  const uint32_t last = worker->next - 1;
-  vyc__claim_drop(&worker->claim);
-  for (;;) {
-    const vyc_status status = look_on(worker, last);
-    if (status != VYC_NOT_READY) return status;
-    VYC_TRY(vyc__pace(worker->child.context, pace));
-  }
+  EACH_LANE(lane, worker) VYC_TRY(finish_lane(lane, pace));
+  return VYC_OK;
 }
 
 vyc_status vyc_worker_close(vyc_worker *worker, int64_t timeout_ns) {
@@ -283,8 +310,15 @@ vyc_status vyc_worker_stats_get(vyc_worker *worker, vyc_worker_stats *stats_out)
   VYC_REQUIRE(worker != NULL && stats_out != NULL);
   VYC_REQUIRE(stats_out->struct_size >= sizeof(uint32_t));
   VYC_TRY(vyc__check_usable(worker->child.context));
+  uint32_t running = 0;
+  vyc__claim_take(&worker->claim);
+  EACH_LANE(lane, worker) {
+    vyc__lane_note_end(lane);
+    running += vyc__lane_is_running(lane);
+  }
+  vyc__claim_drop(&worker->claim);
   const vyc_worker_stats stats = {
-      .running = vyc__worker_is_running(worker),
+      .running = running,
       .calls = atomic_load_explicit(&worker->call_count, memory_order_relaxed),
       .launches = atomic_load_explicit(&worker->launch_count, memory_order_relaxed),
       .pauses = atomic_load_explicit(&worker->pause_count, memory_order_relaxed)};

@@ -12,8 +12,12 @@
   16u /* 32-bit, from one answer to the next: a line of the host's cache */
 #define WORKER_MORE_BYTES 4096u
 #define WORKER_SLOT_BYTES ((WORKER_SLOT_WORDS - WORKER_HEADER_WORDS) * 4u)
+/* In place of a kernel's number, and why a launch has ended. */
 #define WORKER_STOP 0xffffu
-#define WORKER_BUSY_NS UINT64_C(20000000)
+#define WORKER_END_BUSY 0xfffeu
+#define WORKER_END_IDLE 0xfffdu
+#define WORKER_BUSY_NS UINT64_C(10000000)
+#define WORKER_MOST_BLOCKS 32u
 
 enum {             /* vyc_worker_call.state, as those of submissions */
        CALL_FREE = 0,
@@ -21,16 +25,36 @@ enum {             /* vyc_worker_call.state, as those of submissions */
        CALL_FLIGHT   /* submitted; a thread that claims it may check whether it has ended */
 };
 
+/* A block of the device with a ring of its own. What is not atomic is guarded by the claim of the
+ * worker, as are the words of free slots. */
+typedef struct vyc_lane {
+  vyc_worker *worker;
+  uint64_t slots, more; /* page-locked: slots, answers, end; larger parameter blocks or `slots` */
+  CUstream stream; /* nobody else's; NULL: destroyed, or not made yet */
+  uint32_t next; /* number of the next call */
+  uint32_t from; /* of the first call of the first launch */
+  _Atomic uint32_t launch; /* the number of the last launch; 0: none; changed under the claim */
+  uint32_t noted; /* the last launch of which it is counted why it has ended */
+} vyc_lane;
+
+/* What a call uses of device memory. */
+typedef struct worker_range {
+  uint64_t begin, end;
+  bool is_written;
+} worker_range;
+
 typedef struct vyc_worker_call {
   struct vyc_worker_call *next; /* of the worker; set once */
   _Atomic int state;
   vyc_worker *worker;
   vyc_prepared *prepared;
+  vyc_scope *scope; /* of the thread that has the call, if it has entered quietly; or NULL */
+  vyc_lane *lane; /* where it is, if in_ring */
   uint32_t number; /* in the ring, of the last slot of the call */
   bool in_ring; /* it has a slot */
   bool dropped; /* its results are not wanted */
   uint32_t looks;
-  vyc_block *slab; /* page-locked: the host arrays of the call; or NULL */
+  vyc_block *slab; /* page-locked: the host arrays of the call, or of the last one; or NULL */
   vyc_ticket *ticket;
   vyc_flight *flight; /* what it has in flight */
   uint32_t result_count, clear_count, held_count;
@@ -42,6 +66,23 @@ typedef struct vyc_worker_call {
   uint32_t *clears; /* bindings in device memory to be cleared first */
   vyc_buffer **held; /* of a call that nobody waits for */
   uint64_t *addresses;
+  struct worker_take { /* buffers on which the main stream may have work */
+    vyc_buffer *buffer;
+    uint32_t take;
+  } *takes;
+  uint32_t take_count;
+  /* Of a worker with several blocks, guarded by its claim: what a call uses that may not have been
+   * answered, so that others that use the same are ordered behind it. */
+  struct worker_order {
+    struct vyc_worker_call *next;
+    vyc_lane *lane;
+    uint32_t number;
+    uint32_t count;
+    bool listed;
+    worker_range *ranges;
+  } order;
+  worker_range *ranges; /* the same while it is prepared */
+  uint32_t range_count;
   uint8_t *block;
 } vyc_worker_call;
 
@@ -51,38 +92,55 @@ struct vyc_worker {
   vyc_prepared **kernels;
   uint32_t kernel_count;
   uint64_t idle_ns, busy_ns;
-  CUstream stream; /* nobody else's; NULL: destroyed */
-  vyc_block *memory, *more; /* page-locked: slots, answers, end; larger parameter blocks or NULL */
-  vyc_claim claim; /* guards the next two, and the words of free slots */
-  uint32_t next; /* number of the next call */
-  uint32_t from; /* of the first call of the first launch */
-  _Atomic uint32_t launch; /* the number of the last launch; 0: none; changed under the claim */
+  vyc_block *memory, *more; /* page-locked: rings; larger parameter blocks or NULL */
+  vyc_claim claim; /* guards the lanes and the next three */
+  uint32_t turn; /* of the lane that got the last call */
+  uint32_t hurried; /* so many launches are to end soon; see launch_it */
+  vyc_worker_call *ordered; /* see worker_order */
   _Atomic uint32_t pauses; /* by the caller: while this is not 0, nobody launches it */
   _Atomic bool closed;
   _Atomic(vyc_worker_call *) calls;
   uint32_t most_bindings, block_bytes; /* of its kernels */
   _Atomic uint64_t call_count, launch_count, pause_count;
+  uint32_t lane_count;
+  vyc_lane lanes[];
 };
 
 /* ---- ring.c ---- */
 
-void vyc__ring_begin(vyc_worker *worker, uint32_t first);
+uint64_t vyc__ring_bytes(void); /* of one lane */
+void vyc__ring_begin(vyc_lane *lane, uint32_t first);
 /* The caller has the claim: whether so many more calls have room. */
-bool vyc__ring_has_room(const vyc_worker *worker, uint32_t count);
+bool vyc__ring_has_room(const vyc_lane *lane, uint32_t count);
+/* The caller has the claim: whether all its calls have been answered. */
+bool vyc__ring_is_empty(const vyc_lane *lane);
 /* The caller has the claim, and there is room. Returns the call's number. */
-uint32_t vyc__ring_put(vyc_worker *worker, uint32_t kernel, const uint32_t grid[3],
+uint32_t vyc__ring_put(vyc_lane *lane, uint32_t kernel, const uint32_t grid[3],
                        const uint8_t *block, uint32_t bytes);
-/* The caller has the claim, and the worker does not run: the calls from `before` on were not put.
- */
-void vyc__ring_take_back(vyc_worker *worker, uint32_t before);
+/* The caller has the claim, and the lane does not run: the calls from `before` on were not put. */
+void vyc__ring_take_back(vyc_lane *lane, uint32_t before);
 /* Whether the call has been answered: then everything that it wrote can be read. */
-bool vyc__ring_is_answered(const vyc_worker *worker, uint32_t number);
-/* The worker was launched and has not noted its end. */
-bool vyc__worker_is_running(const vyc_worker *worker);
-/* The caller has the claim. Launches the worker unless it runs or is paused. */
-vyc_status vyc__ring_go_on(vyc_worker *worker);
-/* VYC_NOT_READY, or the fault that has ended the worker, which only the driver can report. */
-vyc_status vyc__worker_ask(const vyc_worker *worker);
+bool vyc__ring_is_answered(const vyc_lane *lane, uint32_t number);
+/* It was launched and has not noted its end. */
+bool vyc__lane_is_running(const vyc_lane *lane);
+/* The caller has the claim. Launches it unless it runs or is paused. `scope`: as that of a call. */
+vyc_status vyc__lane_go_on(vyc_lane *lane, vyc_scope *scope);
+/* VYC_NOT_READY, or the fault that has ended it, which only the driver can report. */
+vyc_status vyc__lane_ask(const vyc_lane *lane, vyc_scope *scope);
+/* The caller has the claim. Counts the end of its last launch, once. */
+void vyc__lane_note_end(vyc_lane *lane);
+/* The thread may make driver calls. */
+static inline vyc_status vyc__worker_enter(vyc_context *context, vyc_scope *scope) {
+  return scope == NULL ? VYC_OK : vyc__scope_current(context, scope);
+}
+
+/* ---- order.c ---- */
+
+/* The caller has the claim. Where the call may go, with room for `count` slots: behind the calls
+ * that use the same memory, if there are some. NULL: nowhere now. */
+vyc_lane *vyc__worker_lane(vyc_worker_call *call, uint32_t count);
+/* The caller has the claim, and the call is in the ring. */
+void vyc__worker_order(vyc_worker_call *call);
 
 /* ---- worker.c ---- */
 
@@ -92,12 +150,16 @@ static inline bool vyc__worker_is_paused(const vyc_worker *worker) {
          atomic_load(&worker->child.context->worker_pauses) != 0;
 }
 
-/* ---- call.c ---- */
+/* ---- arguments.c ---- */
 
-/* A call for the caller alone. */
-vyc_status vyc__call_take(vyc_worker *worker, vyc_worker_call **call_out);
 /* Copy and lay out the arguments of a checked run. On failure the call is free again. */
 vyc_status vyc__call_prepare(vyc_worker_call *call, uint32_t kernel, const vyc_run *run);
+
+/* ---- call.c ---- */
+
+/* A call for the caller alone, who has entered the context; quietly, if there is a scope. */
+vyc_status vyc__call_take(vyc_worker *worker, vyc_worker_call **call_out, vyc_scope *scope);
+uint64_t vyc__call_bytes(const vyc_prepared *prepared, const vyc_run *run, uint32_t i);
 /* Give it to the worker, which is launched if need be; waits for room for at most timeout_ns. On
  * failure the call is free again. */
 vyc_status vyc__call_submit(vyc_worker_call *call, uint32_t kernel, const vyc_run *run,
@@ -108,8 +170,10 @@ vyc_status vyc__call_wait(vyc_worker_call *call, int64_t timeout_ns);
 /* After a wait that ended with `status`: results are copied and the call is free, or it stays in
  * flight without results. Returns the status of the call. */
 vyc_status vyc__call_collect(vyc_worker_call *call, vyc_status status);
-/* Gives back what it has; it is free, or not used any more. */
-void vyc__call_empty(vyc_worker_call *call);
+/* For the next one. */
+void vyc__call_free(vyc_worker_call *call);
+/* It is not used any more. */
+void vyc__call_end(vyc_worker_call *call);
 static inline void vyc__call_set(vyc_worker_call *call, int state) {
   atomic_store_explicit(&call->state, state, memory_order_release);
 }

@@ -74,3 +74,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_replay_get(vyc_replay *replay, vyc_symbol_value *value_out, uint32_t symbol)
     vyc_status vyc_replay_site(vyc_replay *replay, vyc_site *site_out, const char *kernel,
                                uint64_t report)
+
+    vyc_status vyc_bundled_worker_load(vyc_worker **worker_out, vyc_bundled_kernel **kernels_out,
+                                       uint32_t kernel_count, vyc_context *context, vyc_bundle *bundle,
+                                       const char *name, const vyc_worker_desc *desc)

@@ -10,6 +10,7 @@ import vyre_cuda as vc
 
 EXAMPLE = Path(__file__).parents[1] / "native" / "example.vyre"
 EXTENTS = EXAMPLE.with_name("extents.vyre")
+WORKER = EXAMPLE.with_name("worker.vyre")
 TARGETS = ("sm_80", "sm_90")
 
 
@@ -103,3 +104,19 @@ def write(path: Path) -> None:
 def write_extents(path: Path) -> None:
     programs = [vc.Program.from_bytes(program().to_bytes()) for program in (outer, spread)]
     vc.bundle(programs, path, targets=TARGETS, cubins=False)
+
+
+def add_to() -> vc.Program:
+    """h += d"""
+    b = vc.Builder("add_to", block=64)
+    h, d = b.inout("h", vc.i32), b.input("d", vc.i32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < h.size):
+        h[i] = h[i] + d[i]
+    return b.build()
+
+
+def write_worker(path: Path) -> None:
+    """Both kernels in one worker, by the numbers that test_worker.c has."""
+    workers = {"adding": ["add_to", "saxpy"]}
+    vc.bundle([add_to(), saxpy()], path, targets=TARGETS, source=False, cubins=False, workers=workers)

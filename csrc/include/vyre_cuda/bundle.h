@@ -4,6 +4,7 @@
 #define VYRE_CUDA_BUNDLE_H
 
 #include "graph.h"
+#include "worker.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -12,7 +13,7 @@ extern "C" {
 /* ---- bundles: compiled programs in a file --------------------------------------------------- */
 
 /* The format that this library reads and `vc.bundle` writes. */
-#define VYC_BUNDLE_FORMAT 4u
+#define VYC_BUNDLE_FORMAT 5u
 
 typedef struct vyc_bundle vyc_bundle;
 typedef struct vyc_bundled_kernel vyc_bundled_kernel;
@@ -62,7 +63,8 @@ enum { /* types of elements and scalars; a bool is a byte of 0 or 1, bf16 the up
 };
 
 enum { /* vyc_bundle_kernel.flags */
-       VYC_KERNEL_WHOLE_PROGRAM = 1u /* `program` has the body, not the signature alone */
+       VYC_KERNEL_WHOLE_PROGRAM = 1u, /* `program` has the body, not the signature alone */
+       VYC_KERNEL_WORKER = 2u /* the entry of a worker: see vyc_bundled_worker_load */
 };
 
 /* Texts and bytes that these structs point to live as long as the bundle. */
@@ -180,8 +182,8 @@ VYC_API vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32
  * the newest generation that it supports, which the driver compiles (its messages go to log_out, as
  * for vyc_module_load). If the driver refuses a cubin or PTX, the next one is tried. `tag` is
  * returned in vyc_error.tag. The kernel holds the bundle and the context. VYC_E_INVALID: no kernel
- * of this name. VYC_E_UNSUPPORTED: the bundle has no code that this device can run. VYC_E_COMPILE:
- * the driver refused everything. */
+ * of this name. VYC_E_UNSUPPORTED: the bundle has no code that this device can run, or it is the
+ * entry of a worker. VYC_E_COMPILE: the driver refused everything. */
 VYC_API vyc_status vyc_bundled_kernel_load(vyc_bundled_kernel **kernel_out, char *log_out,
                                            size_t log_bytes, vyc_context *context,
                                            vyc_bundle *bundle, const char *name, uint64_t tag);
@@ -219,6 +221,17 @@ VYC_API vyc_status vyc_bundled_kernel_launch(vyc_bundled_kernel *kernel, const v
 /* The check that a VYC_E_ASSERT with this kernel's tag reports, from vyc_error.report. */
 VYC_API vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site *site_out,
                                            uint64_t report);
+
+/* The worker `name` of a bundle on a device. Its kernels are loaded too, and written to
+ * `kernels_out`, by their numbers in the worker, which is the order that vc.bundle was given; they
+ * complete the runs of vyc_worker_run (vyc_bundled_kernel_resolve), and each is to be released.
+ * `desc` has what vyc_worker_create takes, except for kernels and `clearing`, which are ignored.
+ * VYC_E_INVALID: no worker of this name, or it does not have `kernel_count` kernels. Else as
+ * vyc_bundled_kernel_load and vyc_worker_create. */
+VYC_API vyc_status vyc_bundled_worker_load(vyc_worker **worker_out,
+                                           vyc_bundled_kernel **kernels_out, uint32_t kernel_count,
+                                           vyc_context *context, vyc_bundle *bundle,
+                                           const char *name, const vyc_worker_desc *desc);
 
 /* ---- bundled graphs: recorded work with names for what changes ------------------------------ */
 

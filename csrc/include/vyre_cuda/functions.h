@@ -53,6 +53,7 @@
   X(vyc_bundled_kernel_run)                    \
   X(vyc_bundled_kernel_site)                   \
   X(vyc_bundled_kernel_submit)                 \
+  X(vyc_bundled_worker_load)                   \
   X(vyc_call_create)                           \
   X(vyc_call_release)                          \
   X(vyc_call_run)                              \

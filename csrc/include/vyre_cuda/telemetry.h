@@ -76,7 +76,13 @@ enum { /* kinds of rows */
   X(live_streams, LEVEL, "Open streams, including adopted ones.")                                  \
   X(adopted_streams, LEVEL, "Foreign streams, kept so that they are adopted only once.")           \
   X(idle_events, LEVEL, "Released events that are kept for the next record.")                      \
-  X(event_creations, TOTAL, "Events that the driver created because none was kept.")
+  X(event_creations, TOTAL, "Events that the driver created because none was kept.")               \
+  X(worker_calls, TOTAL, "Calls given to workers.")                                                \
+  X(worker_launches, TOTAL, "Launches of workers.")                                                \
+  X(worker_turns, TOTAL, "Launches of workers that ended so that others had their turn.")          \
+  X(worker_idle_ends, TOTAL, "Launches of workers that ended because no call came.")               \
+  X(worker_pauses, TOTAL, "Stops of workers for calls that wait for the device, or by callers.")   \
+  X(worker_errors, TOTAL, "Calls of workers that ended with an error.")
 /* clang-format on */
 
 /* Row `row` of the table; VYC_E_INVALID after the last. The texts are static. */

@@ -23,23 +23,26 @@ typedef struct vyc_worker_desc {
    * would have to clear device memory are refused. */
   vyc_prepared *clearing;
   uint64_t idle_ns; /* without a call, after which it ends, until the next call */
-  uint64_t busy_ns; /* in all, after which it ends between two calls and is launched again; 0: 20
+  uint64_t busy_ns; /* in all, after which it ends between two calls and is launched again; 0: 10
                        ms. Work of others that waits for the whole device then gets its turn */
   uint32_t first; /* the number of the first call; they are counted modulo 2^32 */
-  uint32_t reserved;
+  /* Blocks of the device that take calls, up to 32; 0: one. Each stays there by itself, from its
+   * first call on. With several, a call may run beside others that are in flight, if none of them
+   * writes device memory that the other uses; calls that do keep their order. */
+  uint32_t blocks;
 } vyc_worker_desc;
 
 typedef struct vyc_worker_stats {
   uint32_t struct_size;
-  uint32_t running; /* on the device, as far as is known */
+  uint32_t running; /* blocks on the device, as far as is known */
   uint64_t calls; /* submitted */
   uint64_t launches; /* of the worker */
   uint64_t pauses; /* stops for calls of this library that wait for the device, and by the caller */
 } vyc_worker_stats;
 
-/* `entry`: the worker as a prepared kernel of its module, without parameters; it is launched with
- * its block, of at least one warp, and one block. The worker starts at the first call. It keeps
- * what it is given. */
+/* `entry`: the worker as a prepared kernel of its module, without parameters; each block is a
+ * launch of its own, with the block of `entry`, of at least one warp. The worker starts at the
+ * first call. It keeps what it is given. */
 VYC_API vyc_status vyc_worker_create(vyc_worker **worker_out, vyc_prepared *entry,
                                      const vyc_worker_desc *desc);
 /* vyc_prepared_run by the worker: kernel number `kernel`. Without a stream, iterations and timing;
@@ -49,9 +52,9 @@ VYC_API vyc_status vyc_worker_create(vyc_worker **worker_out, vyc_prepared *entr
  * VYC_E_TIMEOUT, the call goes on, as there. */
 VYC_API vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
                                   const vyc_run *run);
-/* The same without the wait, for host arrays; VYC_E_UNSUPPORTED for buffers. Calls run in the order
- * in which they are submitted. A call whose worker has ended is taken up when a thread waits for it
- * or makes another call. */
+/* The same without the wait, for host arrays; VYC_E_UNSUPPORTED for buffers. With one block calls
+ * run in the order in which they are submitted. A call whose worker has ended is taken up when a
+ * thread waits for it or makes another call. */
 VYC_API vyc_status vyc_worker_submit(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
                                      const vyc_run *run);
 /* When this returns, the worker is not on the device: calls that were submitted have ended, others

@@ -18,6 +18,7 @@ from vyre_cuda.ir.core.nodes import Assert, extent_name, extent_names
 from vyre_cuda.ir.core.program import Program
 
 _WHOLE_PROGRAM = 1
+_WORKER = 2
 _COOPERATIVE = 1
 _PRINTS = 4
 _SITE_KINDS = {"assert": 1, "bounds": 2}
@@ -43,6 +44,7 @@ class BundledKernel:
     variants: Sequence[Variant]
     source: bool
     known: tuple[Known, ...] = ()
+    is_worker: bool = False
 
 
 def interface(program: Program) -> Program:
@@ -59,6 +61,8 @@ def add_kernel(writer: Writer, kernel: BundledKernel) -> None:
     place = writer.data(wire)
     for each in kernel.known:
         _known(writer, program, each)
+    if kernel.is_worker:
+        writer.needs(5)
     variants = writer.count("variants"), len(kernel.variants)
     for variant in kernel.variants:
         _variant(writer, program, variant)
@@ -70,7 +74,7 @@ def add_kernel(writer: Writer, kernel: BundledKernel) -> None:
         *writer.text(kernel.bounds),
         *program.block,
         program.index.value_bits,
-        _WHOLE_PROGRAM if kernel.source else 0,
+        _WHOLE_PROGRAM * kernel.source | _WORKER * kernel.is_worker,
         len(work),
         *parameters,
         *sizes,

@@ -14,8 +14,9 @@ from vyre_cuda.errors import UnsupportedError
 
 # The first format, and the newest: a bundle is written in the first that has what it holds.
 FIRST_FORMAT: Final = 1
-# 2: extents among the parameters, sizes of arguments; 3: kernels that print, known values; 4: outs that are not zeroed
-FORMAT: Final = 4
+# 2: extents among the parameters, sizes of arguments; 3: kernels that print, known values; 4: outs that are not zeroed;
+# 5: workers
+FORMAT: Final = 5
 MAGIC: Final = b"\x89VYR\r\n\x1a\n"
 MOST_TEXT: Final = 4096
 

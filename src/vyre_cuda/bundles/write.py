@@ -12,6 +12,7 @@ from vyre_cuda.bundles.assemble import cubin, has_assembler
 from vyre_cuda.bundles.graphs import Bundled, GraphKernel, RecordedGraph, add_graphs, merged_kernels
 from vyre_cuda.bundles.kernels import BundledKernel, Variant, add_kernel
 from vyre_cuda.bundles.layout import Writer
+from vyre_cuda.bundles.workers import clearing_kernels, entry_kernel
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.ir.call.known import known_values
@@ -38,6 +39,7 @@ def bundle(
     specialize: Mapping[str, Any] | None = None,
     source: bool = True,
     cubins: bool | None = None,
+    workers: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Compile programs for GPU generations and write them to one file; no GPU is needed.
 
@@ -61,15 +63,19 @@ def bundle(
     cubins
         Whether machine code is included besides PTX; None for what is available: ptxas from the wheel nvidia-cuda-nvcc
         or PATH, else nvJitLink.
+    workers
+        Workers by name, each with the names of its kernels, in the order in which the host numbers them; for
+        `vyc_bundled_worker_load`.
 
     Raises
     ------
     ProgramError
         A program is not valid.
     ValueError
-        An option's unknown word, no target, two programs with one name, or a known value that a program cannot have.
+        An option's unknown word, no target, two programs with one name, a known value that a program cannot have, or a
+        worker of kernels that the bundle does not have.
     UnsupportedError
-        A target is too small, a size too complicated, or both assemblers are missing.
+        A target is too small, a size too complicated, both assemblers are missing, or a worker cannot run a kernel.
     CompileError
         The assembler rejected a kernel.
     OSError
@@ -87,10 +93,15 @@ def bundle(
         raise ValueError("two programs have the same name; names in a bundle must be unique")
     alone = [GraphKernel(p, precision, bounds, max_ulp, known_values(p, specialize)) for p in given]
     wanted = merged_kernels(alone, recorded)
+    wanted += clearing_kernels(workers or {}, wanted)
     chosen = parse_targets(targets)
     with_cubins = has_assembler() if cubins is None else cubins
     kernels = [compiled(kernel, chosen, source=source, cubins=with_cubins) for kernel in wanted]
-    write_file(path, packed(kernels, recorded))
+    entries = [
+        entry_kernel(name, members, wanted, kernels, chosen, cubins=with_cubins)
+        for name, members in (workers or {}).items()
+    ]
+    write_file(path, packed([*kernels, *entries], recorded))
 
 
 def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cubins: bool) -> BundledKernel:

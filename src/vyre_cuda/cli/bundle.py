@@ -83,6 +83,7 @@ def _tell(console: Console, file: Path, launcher: Path | None, cpp: Path | None)
             "targets": list(kernel.targets),
             "cubins": list(kernel.cubins),
             "has_source": kernel.has_source,
+            "is_worker": kernel.is_worker,
             "fingerprint": kernel.fingerprint,
         }
         for kernel in found.kernels.values()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import vyre_cuda as vc
-from vyre_cuda.cli import findings
+from vyre_cuda.cli import findings, sharing
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.demo import saxpy
 from vyre_cuda.cli.devices import describe, opened
@@ -38,7 +38,7 @@ def doctor(console: Console, *, device: str, measures: bool) -> int:
     try:
         with opened(device, console) as on:
             where, emulated = describe(on), on.properties.is_emulator
-            found += [*findings.device(on), _trial(on)]
+            found += [*findings.device(on), *sharing.workers(on.properties), _trial(on)]
             if measures:
                 effort = EMULATED if emulated else QUICK
                 known = floors(on, effort, progress)

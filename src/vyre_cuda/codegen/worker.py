@@ -19,7 +19,10 @@ from vyre_cuda.codegen.lowering.statements import Lowering
 from vyre_cuda.codegen.ssa.ssa import OF_WARP, liveness
 from vyre_cuda.codegen.vectors import forms
 from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.functions import global_id
 from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import u8
 from vyre_cuda.records import dataclass
 
 MOST_KERNELS = 64
@@ -38,12 +41,28 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class LoweredWorker:
-    """The text of a worker, the threads of its one block, and its shared memory that a launch requests."""
+    """The text of a worker, the threads of its block, and its shared memory: what a launch requests, and the rest."""
 
     ptx: str
     threads: int
     dynamic_shared_bytes: int
+    static_shared_bytes: int
     parameter_bytes: int  # of the largest parameter block
+
+
+def clearing_program(threads: int, name: str = "clear_bytes") -> Program:
+    """out[i] = 0 for bytes, as the C layer expects it."""
+    b = Builder(name, block=threads)
+    out = b.output("out", u8, zeroed=False)
+    i = b.let("i", global_id.x)
+    with b.if_(i < out.size):
+        out[i] = u8(0)
+    return b.build()
+
+
+def clearing_threads(programs: Sequence[Program]) -> int:
+    """The block of the kernel that clears: as many whole warps as the worker has, so that its block is theirs."""
+    return threads_of(programs) // WARP * WARP
 
 
 def refused(lowered: Lowered, bounds: str) -> str | None:
@@ -84,7 +103,7 @@ def lower_worker(parts: Sequence[Part], target: Target) -> LoweredWorker:
     if dynamic:
         lines += [dynamic_shared_line(), ""]
     lines += [line for kernel in kernels for line in kernel.tables]
-    return LoweredWorker("\n".join([*lines, *entry, ""]), threads, dynamic, call_bytes)
+    return LoweredWorker("\n".join([*lines, *entry, ""]), threads, dynamic, static, call_bytes)
 
 
 def threads_of(programs: Sequence[Program]) -> int:

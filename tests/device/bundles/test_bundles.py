@@ -27,7 +27,18 @@ from vyre_cuda.ir.call.geometry import host_size, launch_geometry
 from vyre_cuda.passes.pipeline import optimize
 from vyre_cuda.testing.emulator import Emulator
 
-from ..bundle_programs import EXAMPLE, EXTENTS, TARGETS, checked, saxpy, write, write_extents
+from ..bundle_programs import (
+    EXAMPLE,
+    EXTENTS,
+    TARGETS,
+    WORKER,
+    add_to,
+    checked,
+    saxpy,
+    write,
+    write_extents,
+    write_worker,
+)
 from ..programs import rotate_in_place
 
 PROGRAMS = sorted((Path(__file__).parents[2] / "golden" / "programs").glob("*.vir"))
@@ -79,7 +90,11 @@ def test_equal_programs_give_equal_bytes_whatever_their_order(path: Path) -> Non
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("make, golden", [(write, EXAMPLE), (write_extents, EXTENTS)], ids=["example", "extents"])
+@pytest.mark.parametrize(
+    "make, golden",
+    [(write, EXAMPLE), (write_extents, EXTENTS), (write_worker, WORKER)],
+    ids=["example", "extents", "worker"],
+)
 def test_the_bundles_of_native_tests_are_written_as_they_were(
     path: Path, make: Callable[[Path], None], golden: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -88,6 +103,35 @@ def test_the_bundles_of_native_tests_are_written_as_they_were(
         golden.write_bytes(path.read_bytes())
 
     assert path.read_bytes() == golden.read_bytes()
+
+
+def test_a_worker_is_no_kernel_to_be_launched(path: Path, device: vc.Device) -> None:
+    write_worker(path)
+    bundle = vc.load_bundle(path)
+
+    assert [name for name, kernel in bundle.kernels.items() if kernel.is_worker] == ["adding"]
+    with pytest.raises(vc.UnsupportedError, match="worker"):
+        bundle.on(device)["adding"]
+    assert sorted(bundle.on(device)) == ["add_to", "adding_clear_bytes", "saxpy"]
+
+
+@pytest.mark.parametrize(
+    ("workers", "words"),
+    [
+        ({"saxpy": ["add_to"]}, "has a kernel saxpy"),
+        ({"w": []}, "no kernel"),
+        ({"w": ["add_to", "other"]}, "no kernel other"),
+        ({"w": ["add_to", "add_to"]}, "once"),
+    ],
+)
+def test_workers_of_kernels_that_are_not_there(path: Path, workers: dict[str, list[str]], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        vc.bundle([add_to(), saxpy()], path, targets=TARGETS, cubins=False, workers=workers)
+
+
+def test_a_worker_of_a_kernel_that_it_cannot_run(path: Path) -> None:
+    with pytest.raises(vc.UnsupportedError, match="assertions"):
+        vc.bundle([checked()], path, targets=TARGETS, cubins=False, workers={"w": ["checked"]})
 
 
 def test_a_bundle_without_source_keeps_the_signature(path: Path) -> None:

@@ -270,3 +270,53 @@ def test_bench_is_for_people(on: tuple[str, str], capsys: pytest.CaptureFixture[
     out = capsys.readouterr().out
     assert "driver calls alone" in out
     assert "GiB/s" in out
+
+
+# ---- who else uses the GPU -------------------------------------------------------------------------------------------
+
+
+def sharing_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: vc.Device, answers: dict[str, str], *, fails: bool = False
+) -> list[tuple[str, str]]:
+    """What is said of a GPU whose tool gives these answers."""
+    from dataclasses import replace
+
+    from vyre_cuda.cli import sharing
+
+    tool = tmp_path / "nvidia-smi"
+    lines = [f"  {query}) printf '{text}' ;;" for query, text in answers.items()]
+    tool.write_text(
+        "\n".join(["#!/bin/sh", 'case "$1" in', *lines, "esac", f"exit {int(fails)}", ""]), encoding="utf-8"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path / "pipes"))
+    properties = replace(device.properties, is_emulator=False)
+    return [(each.status, each.text) for each in sharing.workers(properties)]
+
+
+def test_a_gpu_that_nobody_else_uses_suits_a_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: vc.Device
+) -> None:
+    answers = {"--query-gpu=display_active": "Disabled\\n", "--query-compute-apps=pid": f"{os.getpid()}\\n"}
+    ((status, _),) = sharing_findings(tmp_path, monkeypatch, device, answers)
+    assert status == "ok"
+
+
+def test_a_screen_and_other_processes_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: vc.Device
+) -> None:
+    answers = {"--query-gpu=display_active": "Enabled\\n", "--query-compute-apps=pid": "11\\n12\\n"}
+    (screen, others) = sharing_findings(tmp_path, monkeypatch, device, answers)
+    assert screen[0] == others[0] == "warning"
+    assert "screen" in screen[1]
+    assert "2 other processes" in others[1]
+    (tmp_path / "pipes").mkdir()
+    (tmp_path / "pipes" / "control").touch()
+    assert [status for status, _ in sharing_findings(tmp_path, monkeypatch, device, answers)] == ["warning"]
+
+
+def test_a_tool_that_fails_leaves_it_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: vc.Device) -> None:
+    ((status, text),) = sharing_findings(tmp_path, monkeypatch, device, {}, fails=True)
+    assert status == "note"
+    assert "does not tell" in text

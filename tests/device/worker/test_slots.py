@@ -54,7 +54,7 @@ class Ring:
         self.slots = device.pinned_empty(SLOTS * SLOT_WORDS, vc.u64)
         self.answers = device.pinned_empty(SLOTS * ANSWER_BYTES // 4, vc.u32)
         self.more = device.pinned_empty(SLOTS * MORE_BYTES, vc.u8)
-        self.ended = device.pinned_empty(1, vc.u64)
+        self.ended = device.pinned_empty(2, vc.u64)
         self.out = device.pinned_empty(3, vc.f64)
         self.next = first
         self.slots[:] = ((first - SLOTS) % 2**32) << 32
@@ -165,3 +165,4 @@ def test_it_notes_the_call_with_which_the_next_launch_begins(device: vc.Device, 
             ring.finish()
         device.synchronize()
         assert int(ring.ended[0]) == 7 << 32 | ring.next
+        assert int(ring.ended[1]) == {"idle": 0xFFFD, "busy": 0xFFFE}[limit]

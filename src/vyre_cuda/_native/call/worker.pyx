@@ -52,7 +52,8 @@ cdef class WorkerHandle:
     cdef Seen *_seen  # where the last general call came from
 
     def __init__(self, PreparedKernel entry not None, tuple kernels not None, tuple given not None,
-                 PreparedKernel clearing not None, uint64_t idle_ns, uint64_t busy_ns, uint32_t first) -> None:
+                 PreparedKernel clearing not None, uint64_t idle_ns, uint64_t busy_ns, uint32_t first,
+                 uint32_t blocks) -> None:
         """`kernels`: Dispatchers, by number; `given`: what else callers may name them by. `clearing` writes 0 to bytes."""
         cdef vyc_worker_desc desc
         cdef vyc_prepared *prepared[MOST_KERNELS]
@@ -70,6 +71,7 @@ cdef class WorkerHandle:
         desc.idle_ns = idle_ns
         desc.busy_ns = busy_ns
         desc.first = first
+        desc.blocks = blocks
         self.context = entry.context
         self.kernels = kernels
         self._given = given

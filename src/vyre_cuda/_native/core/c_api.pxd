@@ -468,7 +468,7 @@ cdef extern from "vyre_cuda.h" nogil:
         uint64_t idle_ns
         uint64_t busy_ns
         uint32_t first
-        uint32_t reserved
+        uint32_t blocks
     ctypedef struct vyc_worker_stats:
         uint32_t struct_size
         uint32_t running

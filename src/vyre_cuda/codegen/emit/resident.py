@@ -25,7 +25,8 @@ SLOT_PARAMETER_BYTES = SLOT_WORDS * 4 - HEADER_BYTES
 MORE_BYTES = 4096  # of the row of a slot, for larger parameter blocks
 ANSWER_BYTES = 64  # from one answer to the next: a cache line of the host
 STOP = 0xFFFF  # in place of a kernel's number: end after this call
-_END = 0xFFFE  # the same, decided here
+_END = 0xFFFE  # the same, decided here, so that others have their turn
+_END_IDLE = 0xFFFD  # because no call came
 _POLLS = 64  # between two looks at the clock
 # (name, word) of the entry's parameters: the ring, the answers, the rows of larger calls, where the end is noted; the
 # number of the first call, the number of slots less 1, the number of this launch; nanoseconds without a call and
@@ -200,6 +201,8 @@ def _wait_for_call() -> list[str]:
         "  setp.gt.s64 %w_q, %w_now, %w_limit;",  # signed: the clocks of two reads may differ
         f"  vote.sync.any.pred %w_idle, %w_q, {_FULL};",
         "  @!%w_idle bra $W_poll;",
+        f"  mov.u32 %w_low, {_END_IDLE << 8};",
+        "  bra $W_taken;",
         "$W_end:",
         f"  mov.u32 %w_low, {_END << 8};",
         "$W_taken:",
@@ -228,7 +231,9 @@ def _dispatch(count: int) -> list[str]:
         *_answer_line(),
         "  st.release.sys.global.u32 [%w_at], %w_call;",
         "  add.u32 %w_call, %w_call, 1;",
-        "$W_note:",  # the call with which the next launch begins
+        "$W_note:",  # why it ends, and the call with which the next launch begins
+        "  cvt.u64.u32 %w_word, %w_kernel;",
+        "  st.global.u64 [%w_ended+8], %w_word;",
         "  mov.b64 %w_word, {%w_call, %w_launch};",
         "  st.release.sys.global.u64 [%w_ended], %w_word;",
         "  ret;",

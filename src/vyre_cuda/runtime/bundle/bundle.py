@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
 
 _WHOLE_PROGRAM = 1
+_WORKER = 2
 _KINDS: Final[dict[int, ParameterKind]] = {1: "buffer", 2: "scalar", 3: "size", 4: "report", 5: "grid_barrier"}
 _SITE_KINDS: Final[dict[int, SiteKind]] = {1: "assert", 2: "bounds"}
 
@@ -38,7 +39,8 @@ _SITE_KINDS: Final[dict[int, SiteKind]] = {1: "assert", 2: "bounds"}
 class BundledKernel:
     """A kernel in a bundle. `program` has the parameters, sizes, block and work of the program, and its body if
     `has_source`; `targets` are those it was compiled for, in ascending order, `cubins` those with machine code, and
-    `specialize` has the values by name that it was compiled for."""
+    `specialize` has the values by name that it was compiled for. `is_worker`: it is a worker for C
+    hosts, no kernel, and its parameters have the names of the worker's kernels."""
 
     name: str
     program: Program
@@ -50,6 +52,7 @@ class BundledKernel:
     specialize: Mapping[str, bool | int | float]
     targets: tuple[str, ...]
     cubins: tuple[str, ...]
+    is_worker: bool = False
 
 
 class Bundle:
@@ -189,17 +192,17 @@ class LoadedBundle(Mapping[str, Kernel]):
             raise KeyError(name)
         row = self.bundle._file.graph(list(self.bundle.graphs).index(name))
         launched = {step[1] for step in row["steps"] if step[0] == LAUNCH}
-        kernels = [self[each] if number in launched else None for number, each in enumerate(self)]
+        kernels = [self[each] if number in launched else None for number, each in enumerate(self.bundle.kernels)]
         return record(self.device, row, kernels)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.bundle.kernels)
+        return (name for name, kernel in self.bundle.kernels.items() if not kernel.is_worker)
 
     def __len__(self) -> int:
-        return len(self.bundle.kernels)
+        return sum(not kernel.is_worker for kernel in self.bundle.kernels.values())
 
     def __contains__(self, name: object) -> bool:
-        return name in self.bundle.kernels
+        return name in self.bundle.kernels and not self.bundle.kernels[str(name)].is_worker
 
     def __repr__(self) -> str:
         return f"<vyre_cuda.LoadedBundle of {', '.join(self)} on {self.device.properties.name}>"
@@ -257,6 +260,7 @@ def _kernel(file: BundleFile, index: int) -> BundledKernel:
         specialize=MappingProxyType(python_values(program, _known(row, program))),
         targets=tuple(f"sm_{variant['sm']}" for variant in variants),
         cubins=tuple(f"sm_{variant['sm']}" for variant in variants if variant["cubin"]),
+        is_worker=bool(row["flags"] & _WORKER),
     )
 
 

@@ -685,7 +685,8 @@ class Device(memory.Allocator, Telemetry):
         kernels
             Kernels of this device, programs or kernel functions without open parameters; up to 63.
         blocks
-            1: one block runs all calls.
+            Blocks of the device that take calls, up to 32. 1: it runs all calls, one after the other. With several,
+            calls run side by side, except those of which one writes a device array that the other uses.
         idle
             Seconds without a call after which it ends, until the next call; more than 0 and at most 3,600.
 
@@ -698,9 +699,9 @@ class Device(memory.Allocator, Telemetry):
         ------
         UnsupportedError
             A kernel has barriers of the grid, assertions, `bounds="trap"` or prints, or was loaded without its source;
-            the kernels do not fit into one; or `blocks` is not 1.
+            or the kernels do not fit into one.
         ValueError
-            A kernel of another device, or a duration out of range.
+            A kernel of another device, or a duration or a number of blocks out of range.
         """
         return workers.Worker(self, kernels, blocks=blocks, idle=idle)
 

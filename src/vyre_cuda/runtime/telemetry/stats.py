@@ -73,6 +73,12 @@ class DeviceStats:
     adopted_streams: int
     idle_events: int
     event_creations: int
+    worker_calls: int
+    worker_launches: int
+    worker_turns: int
+    worker_idle_ends: int
+    worker_pauses: int
+    worker_errors: int
 
     @property
     def launches(self) -> int:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.core.module import Module, link
+from vyre_cuda.cache.digest import key_of
 from vyre_cuda.codegen.core.target import target_for
-from vyre_cuda.codegen.emit.resident import ENTRY, WARP
-from vyre_cuda.codegen.worker import Part, lower_worker, refused, threads_of
-from vyre_cuda.errors import UnsupportedError
-from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import global_id
+from vyre_cuda.codegen.emit.resident import ENTRY
+from vyre_cuda.codegen.worker import (
+    LoweredWorker,
+    Part,
+    clearing_program,
+    clearing_threads,
+    lower_worker,
+    refused,
+    threads_of,
+)
+from vyre_cuda.errors import DriverError, InternalError, UnsupportedError
 from vyre_cuda.ir.core.program import Program, ProgramSource
-from vyre_cuda.ir.core.types import u8
 from vyre_cuda.runtime.kernel.kernel import Kernel, kernel_label
+from vyre_cuda.runtime.kernel.kernels import disk_key
 from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
 from vyre_cuda.runtime.kernel.lowering import body_of
 
@@ -50,36 +58,72 @@ def _kernel_of(device: Device, kernel: Kernel | Program | ProgramSource) -> Kern
 
 def entry_of(device: Device, kernels: Sequence[Kernel]) -> tuple[PreparedKernel, Kernel]:
     """The worker's own kernel, and the one of its kernels that clears results, whose number follows theirs."""
-    # As many whole warps as the worker has, so that its block is theirs.
-    warps = threads_of([kernel.program for kernel in kernels]) // WARP
-    clearing = device.compile(_clearing_program(), block=warps * WARP)
+    clearing = device.compile(clearing_program(clearing_threads([kernel.program for kernel in kernels])))
     for kernel in kernels:
         what = refused(kernel.lowered, kernel.bounds)
         if what is not None:
             raise UnsupportedError(
                 f"a worker cannot run {kernel.program.name}, which has {what}: launch it instead", capability="worker"
             )
+    label = "worker of " + ", ".join(kernel_label(kernel.program) for kernel in kernels)
+    return _entry(device, (*kernels, clearing), label), clearing
+
+
+def _entry(device: Device, kernels: tuple[Kernel, ...], label: str) -> PreparedKernel:
+    """From the disk cache, or compiled and kept there."""
+    store = device._kernels.store
+    name = _disk_key(kernels)
+    sections = None if store is None else store.read(name)
+    if store is not None and sections is not None:
+        found = _revived(device, kernels, sections, label)
+        if found is not None:
+            return found
+        store.discard(name)
     properties = device.properties
     target = target_for(properties.compute_capability, properties.driver_version)
-    found = lower_worker([_part(kernel) for kernel in (*kernels, clearing)], target)
-    label = "worker of " + ", ".join(kernel_label(kernel.program) for kernel in kernels)
-    module = Module(device.context, link(device.context, found.ptx.encode("ascii")))
-    prepared = PreparedKernel(
-        module, ENTRY, (found.threads, 1, 1), found.dynamic_shared_bytes, 0, [], [], 0, 0, False, label=label
-    )
-    return prepared, clearing
+    begin = perf_counter_ns()
+    lowered = lower_worker([_part(kernel) for kernel in kernels], target)
+    device._kernels.count_compile(perf_counter_ns() - begin)
+    image = link(device.context, lowered.ptx.encode("ascii"))
+    prepared = _prepared(device, image, lowered.threads, lowered.dynamic_shared_bytes, label)
+    if store is not None:
+        store.write(name, (_facts(lowered), image))
+    return prepared
+
+
+def _prepared(device: Device, image: bytes, threads: int, dynamic_shared_bytes: int, label: str) -> PreparedKernel:
+    module = Module(device.context, image)
+    return PreparedKernel(module, ENTRY, (threads, 1, 1), dynamic_shared_bytes, 0, [], [], 0, 0, False, label=label)
+
+
+def _revived(
+    device: Device, kernels: tuple[Kernel, ...], sections: tuple[bytes, ...], label: str
+) -> PreparedKernel | None:
+    """What a file has; None if this package or the driver cannot use it."""
+    try:
+        facts, image = sections
+        threads, dynamic = (int(word) for word in facts.decode("ascii").split())
+        if threads != threads_of([kernel.program for kernel in kernels]):
+            return None
+        return _prepared(device, image, threads, dynamic, label)
+    except (ValueError, DriverError, InternalError):
+        return None
+
+
+def _facts(lowered: LoweredWorker) -> bytes:
+    return f"{lowered.threads} {lowered.dynamic_shared_bytes}".encode("ascii")
+
+
+def _disk_key(kernels: tuple[Kernel, ...]) -> str:
+    """Of everything that the text depends on: the kernels in order, and where their launches have parameters."""
+    words = []
+    for kernel in kernels:
+        key = (kernel.program.to_bytes(), kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known)
+        parameters = " ".join(f"{p.kind} {p.name} {p.offset} {p.size}" for p in kernel.lowered.parameters)
+        words += [disk_key("worker", key, kernel.device.properties).encode(), parameters.encode()]
+    return key_of(words)
 
 
 def _part(kernel: Kernel) -> Part:
     body = body_of(kernel.program, bounds=kernel.bounds, known=kernel.known)
     return Part(body, kernel.lowered, kernel.precision, kernel.bounds, kernel.max_ulp)
-
-
-def _clearing_program() -> Program:
-    """out[i] = 0 for bytes, as the C layer expects it."""
-    b = Builder("clear_bytes", block=256)
-    out = b.output("out", u8, zeroed=False)
-    i = b.let("i", global_id.x)
-    with b.if_(i < out.size):
-        out[i] = u8(0)
-    return b.build()

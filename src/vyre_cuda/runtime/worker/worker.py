@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 _SECOND = 1_000_000_000
 _LONGEST = 3600.0
 _MOST_NUMBER = 2**32 - 1
+MOST_BLOCKS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStats:
-    """What a worker has done: `calls` that were submitted, `launches` of the worker itself, `pauses` of it while it was
-    on the device; `running`: it is there now."""
+    """What a worker has done: `calls` that were submitted, `launches` of its blocks, `pauses` of it while it was on the
+    device; `running`: so many of its blocks are there now."""
 
-    running: bool
+    running: int
     calls: int
     launches: int
     pauses: int
@@ -38,32 +39,33 @@ class WorkerStats:
 class Worker(WorkerHandle):
     """Kernels of a device as one that stays there; made by `Device.worker`.
 
-    A call costs no launch: it is written to page-locked memory that the worker looks at. One block of the device runs
-    all calls, one after the other, in the order in which they were submitted. The worker starts at the first call, ends
-    after `idle` seconds without one, and starts again. `call` and `submit` may be used by several threads.
+    A call costs no launch: it is written to page-locked memory that the worker looks at. With one block of the device,
+    all calls run one after the other, in the order in which they were submitted. With several, calls run side by side,
+    unless one writes a part of a device array that the other uses: these keep their order. A block starts at its first
+    call, ends after `idle` seconds without one, and starts again. `call` and `submit` may be used by several threads.
     """
 
     device: Device
+    blocks: int
     idle: float
 
     def __init__(
-        self, device: Device, kernels: Any, *, blocks: int = 1, idle: float = 1.0, busy: float = 0.02, first: int = 1
+        self, device: Device, kernels: Any, *, blocks: int = 1, idle: float = 1.0, busy: float = 0.01, first: int = 1
     ) -> None:
         """`busy`: seconds after which it ends between two calls, and is launched again. `first`: the number of the
         first call, modulo 2^32."""
-        if blocks != 1:
-            raise UnsupportedError(
-                f"blocks={blocks!r}: a worker has one block; use several workers for calls side by side",
-                capability="worker",
-            )
+        most = min(MOST_BLOCKS, device.properties.multiprocessor_count)
+        if not 1 <= blocks <= most:
+            raise ValueError(f"blocks={blocks!r}; a worker on this device has 1 to {most}")
         if not 0 < idle <= _LONGEST:
             raise ValueError(f"idle={idle!r}; it must be more than 0 and at most {_LONGEST:.0f} seconds")
         given = (kernels,) if isinstance(kernels, Kernel) else tuple(kernels)
         listed = kernels_of(device, given)
         entry, clearing = entry_of(device, listed)
         times = round(idle * _SECOND), round(busy * _SECOND)
-        super().__init__(entry, listed, given, clearing.prepared, *times, first & _MOST_NUMBER)
+        super().__init__(entry, listed, given, clearing.prepared, *times, first & _MOST_NUMBER, blocks)
         self.device = device
+        self.blocks = blocks
         self.idle = idle
         self._clearing = clearing
 
@@ -72,7 +74,7 @@ class Worker(WorkerHandle):
     def submit(self, kernel: Any, *args: Any, out: Any = None, grid: Any = None, **kwargs: Any) -> Pending:
         """Start a call with host arrays and return at once.
 
-        Calls run in the order in which they are submitted. Inputs are copied before this returns.
+        With one block, calls run in the order in which they are submitted. Inputs are copied before this returns.
 
         Parameters
         ----------
@@ -176,7 +178,7 @@ class Worker(WorkerHandle):
             The counters.
         """
         values = self.read_stats()
-        return WorkerStats(bool(values["running"]), values["calls"], values["launches"], values["pauses"])
+        return WorkerStats(values["running"], values["calls"], values["launches"], values["pauses"])
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Finish the calls that were submitted, and take no more. Closing again does nothing.

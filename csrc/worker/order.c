@@ -1,0 +1,73 @@
+/* Which lane a call goes to, and so the order of calls. Calls of one lane run one after the other,
+ * in the order in which they were put there; those of several lanes side by side. So a call goes
+ * behind those that use the same memory, if one of them writes it, and waits while these are in
+ * more than one lane; any other goes where it begins first. */
+#include "worker.h"
+
+static bool meet(const worker_range *a, const worker_range *b) {
+  return (a->is_written || b->is_written) && a->begin < b->end && b->begin < a->end;
+}
+
+static bool depends(const vyc_worker_call *call, const struct worker_order *other) {
+  for (uint32_t i = 0; i < call->range_count; i++)
+    for (uint32_t j = 0; j < other->count; j++)
+      if (meet(&call->ranges[i], &other->ranges[j])) return true;
+  return false;
+}
+
+/* The lane with calls on which this one depends, or NULL; false: there are several. Forgets those
+ * that have been answered. */
+static bool find_lane(vyc_worker_call *call, vyc_lane **lane_out) {
+  vyc_worker_call **at = &call->worker->ordered;
+  *lane_out = NULL;
+  while (*at != NULL) {
+    struct worker_order *other = &(*at)->order;
+    if (vyc__ring_is_answered(other->lane, other->number)) {
+      other->listed = false;
+      *at = other->next;
+      continue;
+    }
+    if (other->lane != *lane_out && depends(call, other)) {
+      if (*lane_out != NULL) return false;
+      *lane_out = other->lane;
+    }
+    at = &other->next;
+  }
+  return true;
+}
+
+/* The last lane, if it has nothing to do: so one caller keeps one block. Else one that has nothing
+ * to do, or else the one after the last. */
+static vyc_lane *choose(vyc_worker *worker) {
+  for (uint32_t i = 0; i < worker->lane_count; i++) {
+    vyc_lane *lane = &worker->lanes[(worker->turn + i) % worker->lane_count];
+    if (vyc__ring_is_empty(lane)) return lane;
+  }
+  return &worker->lanes[(worker->turn + 1) % worker->lane_count];
+}
+
+vyc_lane *vyc__worker_lane(vyc_worker_call *call, uint32_t count) {
+  vyc_worker *worker = call->worker;
+  vyc_lane *lane = &worker->lanes[0];
+  if (worker->lane_count > 1) {
+    if (!find_lane(call, &lane)) return NULL;
+    if (lane == NULL) lane = choose(worker);
+    worker->turn = (uint32_t)(lane - worker->lanes);
+  }
+  return VYC_LIKELY(vyc__ring_has_room(lane, count)) ? lane : NULL;
+}
+
+void vyc__worker_order(vyc_worker_call *call) {
+  struct worker_order *order = &call->order;
+  if (call->range_count == 0) return;
+  worker_range *spare = order->ranges;
+  order->lane = call->lane;
+  order->number = call->number;
+  order->ranges = call->ranges;
+  order->count = call->range_count;
+  call->ranges = spare; /* it is written while others look at the list */
+  if (order->listed) return;
+  order->listed = true;
+  order->next = call->worker->ordered;
+  call->worker->ordered = call;
+}

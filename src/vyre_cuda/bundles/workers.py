@@ -1,0 +1,82 @@
+"""Workers in a bundle: a kernel row whose code is the entry, and whose parameters have the names of the kernels.
+
+`csrc/bundle_device/worker.c` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vyre_cuda.bundles.assemble import cubin
+from vyre_cuda.bundles.graphs import GraphKernel
+from vyre_cuda.bundles.kernels import BundledKernel, Variant
+from vyre_cuda.codegen.core.lowered import Lowered
+from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.emit.resident import ENTRY
+from vyre_cuda.codegen.worker import Part, clearing_program, clearing_threads, lower_worker, refused
+from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.types import u32
+from vyre_cuda.passes.pipeline import prepared
+from vyre_cuda.passes.specialize import specialized
+
+_CLEARS = "_clear_bytes"
+
+
+def clearing_kernels(workers: Mapping[str, Sequence[str]], kernels: Sequence[GraphKernel]) -> list[GraphKernel]:
+    """The kernel of each worker that clears its results. ValueError: a name that no kernel has, or that one has."""
+    by_name = {kernel.program.name: kernel for kernel in kernels}
+    found = []
+    for name, members in workers.items():
+        taken = [each for each in (name, name + _CLEARS) if each in by_name]
+        missing = [each for each in members if each not in by_name]
+        if taken:
+            raise ValueError(f"worker {name}: the bundle has a kernel {taken[0]}")
+        if missing or not members:
+            raise ValueError(f"worker {name}: the bundle has no kernel {missing[0] if missing else 'for it'}")
+        if len(set(members)) < len(members):
+            raise ValueError(f"worker {name}: each kernel can be named once")
+        threads = clearing_threads([by_name[each].program for each in members])
+        found.append(GraphKernel(clearing_program(threads, name + _CLEARS), "ieee", "check", None, ()))
+    return found
+
+
+def entry_kernel(
+    name: str,
+    members: Sequence[str],
+    sources: Sequence[GraphKernel],
+    kernels: Sequence[BundledKernel],
+    targets: Sequence[Target],
+    *,
+    cubins: bool,
+) -> BundledKernel:
+    """The entry of a worker for the targets; `sources` and `kernels` are all of the bundle, in one order."""
+    order = [kernel.program.name for kernel in sources]
+    places = [order.index(each) for each in (*members, name + _CLEARS)]
+    for place in places:
+        what = refused(kernels[place].variants[0].lowered, sources[place].bounds)
+        if what is not None:
+            raise UnsupportedError(f"a worker cannot run {order[place]}, which has {what}", capability="worker")
+    variants = []
+    threads = 0
+    for at, target in enumerate(targets):
+        made = lower_worker([_part(sources[place], kernels[place].variants[at].lowered) for place in places], target)
+        threads = made.threads
+        shared = made.static_shared_bytes + made.dynamic_shared_bytes, made.dynamic_shared_bytes
+        lowered = Lowered(made.ptx, ENTRY, (), 0, *shared, {}, {}, (), cooperative=False, prints=False)
+        variants.append(Variant(target, lowered, cubin(made.ptx, target) if cubins else b""))
+    program = _program(name, [order[place] for place in places], threads)
+    return BundledKernel(program, "ieee", "check", None, variants, source=False, is_worker=True)
+
+
+def _part(source: GraphKernel, lowered: Lowered) -> Part:
+    body = prepared(specialized(source.program, source.known), bounds=source.bounds)
+    return Part(body, lowered, source.precision, source.bounds, source.max_ulp)
+
+
+def _program(name: str, kernels: Sequence[str], threads: int) -> Program:
+    b = Builder(name, block=threads)
+    for kernel in kernels:
+        b.scalar(kernel, u32)
+    return b.build()

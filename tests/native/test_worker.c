@@ -1,0 +1,244 @@
+/* Workers from C, out of the bundle worker.vyre: `adding` has the kernels add_to (h[i] += d[i]) and
+ * saxpy (out[i] = a * x[i] + y[i]). */
+#define _POSIX_C_SOURCE 200809L
+#include <time.h>
+
+#include "bundle_test.h"
+
+#define THREADS 4
+#define TURNS 60
+#define ELEMENTS 100u
+
+enum { ADD, SAXPY, KERNELS };
+
+static vyc_driver *driver;
+static vyc_context *context;
+static vyc_bundle *bundle;
+static vyc_worker *worker;
+static vyc_bundled_kernel *kernels[KERNELS];
+
+static const vyc_worker_desc DESC = {
+    .struct_size = sizeof(vyc_worker_desc), .idle_ns = 200000000, .busy_ns = 2000000, .first = 5};
+
+static void begin(uint32_t blocks) {
+  vyc_worker_desc desc = DESC;
+  desc.blocks = blocks;
+  OK(vyc_driver_open(&driver, emulator_path));
+  OK(vyc_context_open(&context, driver, 0));
+  OK(vyc_bundle_open(&bundle, path_beside("worker.vyre"), NULL, 0));
+  OK(vyc_bundled_worker_load(&worker, kernels, KERNELS, context, bundle, "adding", &desc));
+}
+
+static void end(void) {
+  vyc_worker_release(worker);
+  for (uint32_t i = 0; i < KERNELS; i++) vyc_bundled_kernel_release(kernels[i]);
+  vyc_bundle_release(bundle);
+  OK(vyc_context_close(context));
+  vyc_context_release(context);
+  vyc_driver_release(driver);
+  check_nothing_lives();
+}
+
+static vyc_buffer *numbers(int32_t value) {
+  vyc_buffer *buffer = NULL;
+  OK(vyc_buffer_alloc(&buffer, context, ELEMENTS * 4));
+  OK(vyc_fill(buffer, 0, (uint32_t)value, 4, ELEMENTS * 4));
+  return buffer;
+}
+
+static void check_numbers(vyc_buffer *buffer, int32_t value) {
+  int32_t found[ELEMENTS];
+  OK(vyc_copy_out(buffer, 0, found, sizeof found));
+  for (uint32_t i = 0; i < ELEMENTS; i++) CHECK(found[i] == value);
+}
+
+/* h += d */
+static vyc_status add(vyc_buffer *h, vyc_buffer *d, int64_t timeout_ns) {
+  const vyc_argument arguments[] = {{.kind = VYC_ARGUMENT_BUFFER, .count = ELEMENTS, .buffer = h},
+                                    {.kind = VYC_ARGUMENT_BUFFER, .count = ELEMENTS, .buffer = d}};
+  vyc_run run = {.struct_size = sizeof run,
+                 .argument_count = 2,
+                 .arguments = arguments,
+                 .timeout_ns = timeout_ns};
+  OK(vyc_bundled_kernel_resolve(kernels[ADD], &run));
+  return vyc_worker_run(worker, NULL, ADD, &run);
+}
+
+typedef struct host_call {
+  float x[ELEMENTS], out[ELEMENTS];
+  vyc_argument arguments[3];
+  uint64_t scalars[1];
+  vyc_run run;
+} host_call;
+
+/* out = a * x + x */
+static void prepare_call(host_call *call, float a) {
+  for (uint32_t i = 0; i < ELEMENTS; i++) call->x[i] = (float)i;
+  memset(call->out, 0xff, sizeof call->out);
+  memset(call->arguments, 0, sizeof call->arguments);
+  for (uint32_t i = 0; i < 3; i++) {
+    call->arguments[i].kind = VYC_ARGUMENT_HOST;
+    call->arguments[i].count = ELEMENTS;
+    if (i < 2) call->arguments[i].data = call->x;
+  }
+  call->arguments[2].result = call->out;
+  call->scalars[0] = vyc_bits_f32(a);
+  call->run = (vyc_run){.struct_size = sizeof call->run,
+                        .argument_count = 3,
+                        .scalar_count = 1,
+                        .arguments = call->arguments,
+                        .scalars = call->scalars,
+                        .timeout_ns = -1};
+  OK(vyc_bundled_kernel_resolve(kernels[SAXPY], &call->run));
+}
+
+static void check_call(const host_call *call, float a) {
+  for (uint32_t i = 0; i < ELEMENTS; i++) CHECK(call->out[i] == a * call->x[i] + call->x[i]);
+}
+
+/* ---- one thread ------------------------------------------------------------------------------ */
+
+static void calls_with_host_arrays_and_buffers(void) {
+  static host_call call;
+  vyc_buffer *h = numbers(7), *d = numbers(2);
+  for (int32_t turn = 1; turn <= TURNS; turn++) {
+    prepare_call(&call, (float)turn);
+    OK(vyc_worker_run(worker, NULL, SAXPY, &call.run));
+    check_call(&call, (float)turn);
+    OK(add(h, d, -1));
+  }
+  check_numbers(h, 7 + 2 * TURNS);
+  vyc_buffer_release(h);
+  vyc_buffer_release(d);
+}
+
+static void tickets(void) {
+  static host_call calls[100];
+  vyc_ticket *given[100];
+  for (uint32_t i = 0; i < 100; i++) {
+    prepare_call(&calls[i], (float)i);
+    OK(vyc_worker_submit(worker, &given[i], SAXPY, &calls[i].run));
+  }
+  for (uint32_t i = 100; i-- > 0;) {
+    if (i % 7 != 0) OK(vyc_ticket_wait(given[i], -1));
+    vyc_ticket_release(given[i]);
+    if (i % 7 != 0) check_call(&calls[i], (float)i);
+  }
+}
+
+static void a_pause_holds_calls_up(void) {
+  vyc_buffer *h = numbers(1), *d = numbers(1);
+  vyc_worker_stats stats = {.struct_size = sizeof stats};
+  OK(vyc_worker_pause(worker, -1));
+  OK(vyc_worker_stats_get(worker, &stats));
+  CHECK(stats.running == 0);
+  CHECK(add(h, d, 1000000) == VYC_E_TIMEOUT);
+  OK(vyc_worker_resume(worker));
+  CHECK(vyc_worker_resume(worker) == VYC_E_INVALID);
+  OK(add(h, d, -1));
+  check_numbers(h, 3); /* the one that was late, too */
+  vyc_buffer_release(h);
+  vyc_buffer_release(d);
+}
+
+static void what_is_refused(void) {
+  static host_call call;
+  vyc_worker *none = NULL;
+  vyc_bundled_kernel *one = NULL, *some[3];
+  vyc_worker_desc desc = DESC;
+  CHECK(vyc_bundled_kernel_load(&one, NULL, 0, context, bundle, "adding", 0) == VYC_E_UNSUPPORTED);
+  CHECK(vyc_bundled_worker_load(&none, some, 2, context, bundle, "saxpy", &desc) == VYC_E_INVALID);
+  CHECK(vyc_bundled_worker_load(&none, some, 2, context, bundle, "x", &desc) == VYC_E_INVALID);
+  CHECK(vyc_bundled_worker_load(&none, some, 1, context, bundle, "adding", &desc) == VYC_E_INVALID);
+  CHECK(vyc_bundled_worker_load(&none, some, 3, context, bundle, "adding", &desc) == VYC_E_INVALID);
+  desc.blocks = 33;
+  CHECK(vyc_bundled_worker_load(&none, some, 2, context, bundle, "adding", &desc) == VYC_E_INVALID);
+  CHECK(none == NULL && one == NULL && some[0] == NULL && some[1] == NULL);
+  prepare_call(&call, 1.0f);
+  CHECK(vyc_worker_run(worker, NULL, KERNELS, &call.run) == VYC_E_INVALID);
+  call.run.iterations = 2;
+  CHECK(vyc_worker_run(worker, NULL, SAXPY, &call.run) == VYC_E_UNSUPPORTED);
+}
+
+static void a_closed_worker_takes_no_call(void) {
+  static host_call call;
+  prepare_call(&call, 1.0f);
+  OK(vyc_worker_close(worker, -1));
+  CHECK(vyc_worker_run(worker, NULL, SAXPY, &call.run) == VYC_E_UNAVAILABLE);
+}
+
+/* ---- several threads ------------------------------------------------------------------------- */
+
+static vyc_buffer *shared, *ones;
+static _Atomic int working;
+
+/* Calls beside launches, copies and fills of the same buffers. */
+static void *work(void *argument) {
+  const int32_t number = (int32_t)(intptr_t)argument;
+  host_call *call = malloc(sizeof *call);
+  CHECK(call != NULL);
+  vyc_buffer *own = numbers(0);
+  for (int32_t turn = 1; turn <= TURNS; turn++) {
+    OK(add(shared, ones, -1));
+    OK(add(own, ones, -1));
+    if (turn % 4 == 0) {
+      check_numbers(own, turn);
+      OK(vyc_fill(own, 0, (uint32_t)turn, 4, ELEMENTS * 4));
+    }
+    if (turn % 4 == 1) {
+      vyc_ticket *ticket = NULL;
+      prepare_call(call, (float)(number + turn));
+      OK(vyc_worker_submit(worker, &ticket, SAXPY, &call->run));
+      OK(vyc_ticket_wait(ticket, -1));
+      vyc_ticket_release(ticket);
+      check_call(call, (float)(number + turn));
+    }
+  }
+  check_numbers(own, TURNS);
+  vyc_buffer_release(own);
+  free(call);
+  working--;
+  return NULL;
+}
+
+/* And what takes the worker from the device meanwhile. */
+static void *disturb(void *unused) {
+  while (working > 0) {
+    OK(vyc_worker_pause(worker, -1));
+    OK(vyc_worker_resume(worker));
+    OK(vyc_context_trim(context));
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+  }
+  return unused;
+}
+
+static void calls_of_many_threads(void) {
+  pthread_t threads[THREADS], other;
+  shared = numbers(0);
+  ones = numbers(1);
+  working = THREADS;
+  for (intptr_t i = 0; i < THREADS; i++)
+    CHECK(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
+  CHECK(pthread_create(&other, NULL, disturb, NULL) == 0);
+  for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  CHECK(pthread_join(other, NULL) == 0);
+  check_numbers(shared, THREADS * TURNS);
+  vyc_buffer_release(shared);
+  vyc_buffer_release(ones);
+}
+
+int main(int argc, char **argv) {
+  emulator_open(argc, argv);
+  static const uint32_t BLOCKS[] = {0, 1, 3};
+  for (size_t i = 0; i < sizeof BLOCKS / sizeof BLOCKS[0]; i++) {
+    begin(BLOCKS[i]);
+    calls_with_host_arrays_and_buffers();
+    tickets();
+    a_pause_holds_calls_up();
+    what_is_refused();
+    calls_of_many_threads();
+    a_closed_worker_takes_no_call();
+    end();
+  }
+  return 0;
+}
