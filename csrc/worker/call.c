@@ -150,7 +150,10 @@ static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
         vyc__ring_put(lane, kernel, run->grid, call->block, call->prepared->parameter_bytes);
     call->in_ring = true;
   }
-  if (!call->in_ring) return VYC_OK;
+  if (!call->in_ring) {
+    vyc__worker_let_go(call);
+    return VYC_OK;
+  }
   const vyc_status status = vyc__lane_go_on(lane, call->scope);
   if (VYC_UNLIKELY(status != VYC_OK)) {
     vyc__ring_take_back(lane, before);
@@ -207,6 +210,9 @@ vyc_status vyc__call_submit(vyc_worker_call *call, uint32_t kernel, const vyc_ru
     vyc__count(&context->counters, worker_calls, 1);
     return VYC_OK;
   }
+  vyc__claim_take(&call->worker->claim);
+  vyc__worker_let_go(call);
+  vyc__claim_drop(&call->worker->claim);
   vyc__call_free(call);
   return status;
 }

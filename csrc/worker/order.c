@@ -1,18 +1,24 @@
 /* Which lane a call goes to, and so the order of calls. Calls of one lane run one after the other,
  * in the order in which they were put there; those of several lanes side by side. So a call goes
  * behind those that use the same memory, if one of them writes it, and waits while these are in
- * more than one lane; any other goes where it begins first. */
+ * more than one lane; any other goes where it begins first. One call that waits in this way keeps
+ * others back that use the same memory, so that these do not overtake it again and again. */
 #include "worker.h"
 
 static bool meet(const worker_range *a, const worker_range *b) {
   return (a->is_written || b->is_written) && a->begin < b->end && b->begin < a->end;
 }
 
-static bool depends(const vyc_worker_call *call, const struct worker_order *other) {
+static bool depends(const vyc_worker_call *call, const worker_range *ranges, uint32_t count) {
   for (uint32_t i = 0; i < call->range_count; i++)
-    for (uint32_t j = 0; j < other->count; j++)
-      if (meet(&call->ranges[i], &other->ranges[j])) return true;
+    for (uint32_t j = 0; j < count; j++)
+      if (meet(&call->ranges[i], &ranges[j])) return true;
   return false;
+}
+
+static bool is_kept_back(const vyc_worker_call *call) {
+  const vyc_worker_call *held = call->worker->held;
+  return held != NULL && held != call && depends(call, held->ranges, held->range_count);
 }
 
 /* The lane with calls on which this one depends, or NULL; false: there are several. Forgets those
@@ -27,7 +33,7 @@ static bool find_lane(vyc_worker_call *call, vyc_lane **lane_out) {
       *at = other->next;
       continue;
     }
-    if (other->lane != *lane_out && depends(call, other)) {
+    if (other->lane != *lane_out && depends(call, other->ranges, other->count)) {
       if (*lane_out != NULL) return false;
       *lane_out = other->lane;
     }
@@ -50,15 +56,24 @@ vyc_lane *vyc__worker_lane(vyc_worker_call *call, uint32_t count) {
   vyc_worker *worker = call->worker;
   vyc_lane *lane = &worker->lanes[0];
   if (worker->lane_count > 1) {
-    if (!find_lane(call, &lane)) return NULL;
+    if (is_kept_back(call)) return NULL;
+    if (!find_lane(call, &lane)) {
+      if (worker->held == NULL) worker->held = call;
+      return NULL;
+    }
     if (lane == NULL) lane = choose(worker);
     worker->turn = (uint32_t)(lane - worker->lanes);
   }
   return VYC_LIKELY(vyc__ring_has_room(lane, count)) ? lane : NULL;
 }
 
+void vyc__worker_let_go(vyc_worker_call *call) {
+  if (VYC_UNLIKELY(call->worker->held == call)) call->worker->held = NULL;
+}
+
 void vyc__worker_order(vyc_worker_call *call) {
   struct worker_order *order = &call->order;
+  vyc__worker_let_go(call);
   if (call->range_count == 0) return;
   worker_range *spare = order->ranges;
   order->lane = call->lane;

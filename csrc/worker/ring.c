@@ -78,9 +78,9 @@ uint32_t vyc__ring_put(vyc_lane *lane, uint32_t kernel, const uint32_t grid[3],
   content[0] = words | kernel << 8;
   content[1] = grid[0];
   content[2] = grid[1] | grid[2] << 16; /* at most 65,535 each */
-  if (fits)
+  if (fits && bytes > 0)
     memcpy(content + WORKER_HEADER_WORDS, block, bytes);
-  else
+  else if (!fits)
     memcpy((uint8_t *)(uintptr_t)lane->more + (size_t)(number & MASK) * WORKER_MORE_BYTES, block,
            bytes);
   _Atomic uint64_t *slot = slot_of(lane, number);

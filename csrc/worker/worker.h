@@ -93,10 +93,11 @@ struct vyc_worker {
   uint32_t kernel_count;
   uint64_t idle_ns, busy_ns;
   vyc_block *memory, *more; /* page-locked: rings; larger parameter blocks or NULL */
-  vyc_claim claim; /* guards the lanes and the next three */
+  vyc_claim claim; /* guards the lanes and the next four */
   uint32_t turn; /* of the lane that got the last call */
   uint32_t hurried; /* so many launches are to end soon; see launch_it */
   vyc_worker_call *ordered; /* see worker_order */
+  vyc_worker_call *held; /* waits until calls on the same memory have ended; see order.c */
   _Atomic uint32_t pauses; /* by the caller: while this is not 0, nobody launches it */
   _Atomic bool closed;
   _Atomic(vyc_worker_call *) calls;
@@ -139,6 +140,8 @@ static inline vyc_status vyc__worker_enter(vyc_context *context, vyc_scope *scop
 /* The caller has the claim. Where the call may go, with room for `count` slots: behind the calls
  * that use the same memory, if there are some. NULL: nowhere now. */
 vyc_lane *vyc__worker_lane(vyc_worker_call *call, uint32_t count);
+/* The caller has the claim: the call does not keep others back any more. */
+void vyc__worker_let_go(vyc_worker_call *call);
 /* The caller has the claim, and the call is in the ring. */
 void vyc__worker_order(vyc_worker_call *call);
 

@@ -142,6 +142,29 @@ def test_results_that_are_cleared_first(device: vc.Device) -> None:
         in_threads(4, work)
 
 
+def test_readers_do_not_keep_a_writer_waiting(device: vc.Device) -> None:
+    """Readers in all blocks, whose calls overlap each other without end."""
+    saxpy, add = device.compile(programs.saxpy()), device.compile(programs.add_to())
+    shared, one = device.zeros(300, vc.i32), device.array(np.ones(300, np.int32))
+    writes = 20
+    over = threading.Event()
+
+    with Worker(device, [saxpy, add], blocks=3, idle=IDLE) as worker:
+
+        def work(number: int) -> None:
+            if number == 0:
+                for _ in range(writes):
+                    worker.call(add, shared, one)
+                over.set()
+                return
+            out = device.zeros(300, vc.i32)
+            while not over.is_set():
+                worker.call(add, out, shared)
+
+        in_threads(4, work)
+    np.testing.assert_array_equal(np.full(300, writes), shared.numpy())
+
+
 def test_wrap_of_the_numbers(device: vc.Device) -> None:
     saxpy = device.compile(programs.saxpy())
     with Worker(device, [saxpy], blocks=2, idle=IDLE, first=2**32 - 40) as worker:
