@@ -90,7 +90,8 @@ static void latency(const char *name, int kernel) {
   task *t = make(kernel);
   uint64_t *times = malloc(calls * sizeof *times);
   if (times == NULL) exit(1);
-  for (int i = 0; i < 2000; i++) must(vyc_worker_run(worker, NULL, (uint32_t)kernel, &t->run));
+  for (uint64_t i = 0; i < 2000 && i < calls; i++)
+    must(vyc_worker_run(worker, NULL, (uint32_t)kernel, &t->run));
   for (uint64_t i = 0; i < calls; i++) {
     const uint64_t begin = now();
     must(vyc_worker_run(worker, NULL, (uint32_t)kernel, &t->run));
@@ -136,7 +137,7 @@ static void rate(const char *name, int kernel, uint32_t blocks, int threads) {
   pthread_t started[MOST_THREADS];
   load(blocks);
   share s = {kernel, IN_FLIGHT * blocks / (uint32_t)threads, calls / (uint64_t)threads};
-  share warm = {kernel, s.window, 5000};
+  share warm = {kernel, s.window, calls < 5000 ? calls : 5000};
   submit(&warm);
   const uint64_t begin = now();
   for (int i = 0; i < threads; i++)
