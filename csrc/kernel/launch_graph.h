@@ -41,6 +41,9 @@ typedef struct vyc_kernel_context {
   pthread_mutex_t launch_graphs_lock;
   vyc_launch_graph *launch_graphs; /* those in the budget; guarded by the lock, with their number */
   uint32_t launch_graph_count;
+  uint8_t apart[64]; /* from what other threads read: a cache line */
+  _Atomic uintptr_t changer; /* the thread that changed the arguments of a launch last */
+  _Atomic uint32_t changers; /* threads that do so now, if another had done so before them */
 } vyc_kernel_context;
 
 void vyc__kernels_begin(vyc_context *context);

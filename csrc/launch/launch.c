@@ -1,7 +1,8 @@
 /* Asynchronous launches on device buffers.
  *
  * The first launch of a kernel on a stream is a plain cuLaunchKernel; from the second on, a
- * one-kernel graph is patched and launched, which costs less than half. */
+ * one-kernel graph is patched and launched, which costs less than half, unless other threads do the
+ * same right now (fast_path.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +165,24 @@ static inline CUresult launch_claimed_graph(vyc_launch_graph *launch_graph, vyc_
   return context->driver->cuGraphLaunch(launch_graph->handle, target);
 }
 
+/* Other threads launch right now. The graph stays stale; its claim ends here. */
+__attribute__((noinline)) static vyc_status
+launch_without_graph(vyc_launch_graph *launch_graph, vyc_prepared *prepared, const vyc_run *run) {
+  vyc_context *context = prepared->child.context;
+  const CUstream target = run->stream == NULL ? context->main : run->stream->handle;
+  const vyc_form form = vyc__launch_graph_form(launch_graph);
+  vyc_scope scope;
+  vyc_status status = vyc__enter_warm(context, &scope);
+  if (VYC_LIKELY(status == VYC_OK)) {
+    vyc__note_launch(&context->history, vyc__slot_of(run->stream), prepared->noted,
+                     vyc__origin_of(run), launch_graph->block);
+    status = vyc__launch_once(prepared, launch_graph->pointers, &form, target);
+    vyc__leave(context, &scope);
+  }
+  vyc__launch_graph_unclaim(launch_graph);
+  return status;
+}
+
 /* False: use the slow path. */
 __attribute__((always_inline)) static inline bool
 relaunch(vyc_prepared *prepared, const vyc_run *run, vyc_status *status_out) {
@@ -174,12 +193,23 @@ relaunch(vyc_prepared *prepared, const vyc_run *run, vyc_status *status_out) {
   if (launch_graph == NULL) return false;
   launch_graph->stale |= vyc__block_change(prepared, launch_graph->block, &plain, run);
   vyc__launch_graph_set_run(launch_graph, prepared, run);
-  *status_out = VYC_LIKELY(launch_graph->stale)
-                    ? vyc__launch_graph_patch(launch_graph, prepared->child.context)
-                    : VYC_OK;
+  vyc_crowd crowd = {false, false};
+  *status_out = VYC_OK;
+  if (VYC_LIKELY(launch_graph->stale)) {
+    crowd = vyc__crowd_enter(prepared->child.context);
+    if (VYC_UNLIKELY(crowd.others)) {
+      *status_out = launch_without_graph(launch_graph, prepared, run);
+      vyc__crowd_leave(prepared->child.context, crowd);
+      if (*status_out == VYC_OK && vyc__marks_taken(prepared->child.context) != taken)
+        *status_out = vyc__run_mark_late(prepared->child.context, run);
+      return true;
+    }
+    *status_out = vyc__launch_graph_patch(launch_graph, prepared->child.context);
+  }
   const bool patched = *status_out == VYC_OK;
   const CUresult result =
       VYC_LIKELY(patched) ? launch_claimed_graph(launch_graph, prepared, run) : CUDA_SUCCESS;
+  vyc__crowd_leave(prepared->child.context, crowd);
   vyc__launch_graph_unclaim(launch_graph);
   if (VYC_UNLIKELY(!patched)) return true;
   if (VYC_UNLIKELY(result == CUDA_ERROR_INVALID_CONTEXT))

@@ -43,13 +43,45 @@ static inline vyc_status patch(vyc_call *call) {
 
 /* The caller has claimed the launch graph, and the run is plain: it is bound even if the launch
  * fails. */
-static inline vyc_status rebind(vyc_call *call, const vyc_run *run, const vyc_plain *plain,
-                                vyc_buffer **old) {
+static inline void rebind(vyc_call *call, const vyc_run *run, const vyc_plain *plain,
+                          vyc_buffer **old) {
   take_over(call, run, old);
-  call->launch_graph.stale =
+  call->launch_graph.stale |=
       vyc__block_change(call->prepared, call->launch_graph.block, plain, run);
   vyc__launch_graph_set_run(&call->launch_graph, call->prepared, run);
-  return VYC_LIKELY(call->launch_graph.stale) ? patch(call) : VYC_OK;
+}
+
+/* The graph stays stale, so that the next launch with it patches it. */
+__attribute__((noinline)) static vyc_status launch_without_graph(vyc_call *call, uint32_t origin) {
+  vyc_context *context = call->child.context;
+  const vyc_form form = vyc__launch_graph_form(&call->launch_graph);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(context, &scope));
+  vyc__note_in(&context->history, call->ring, call->noted, origin, call->launch_graph.block);
+  const vyc_status status =
+      vyc__launch_once(call->prepared, call->launch_graph.pointers, &form, call->target);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+/* What was bound is launched; *result_out is the driver's, where the status is VYC_OK. */
+static inline vyc_status launch_bound(vyc_call *call, uint32_t origin, CUresult *result_out) {
+  vyc_context *const context = call->child.context;
+  vyc_status status = VYC_OK;
+  *result_out = CUDA_SUCCESS;
+  if (VYC_UNLIKELY(!call->launch_graph.stale)) {
+    *result_out = vyc__call_graph(call, context, origin);
+    return VYC_OK;
+  }
+  const vyc_crowd crowd = vyc__crowd_enter(context);
+  if (VYC_UNLIKELY(crowd.others)) {
+    status = launch_without_graph(call, origin);
+  } else {
+    status = patch(call);
+    if (VYC_LIKELY(status == VYC_OK)) *result_out = vyc__call_graph(call, context, origin);
+  }
+  vyc__crowd_leave(context, crowd);
+  return status;
 }
 
 vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
@@ -66,11 +98,10 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
     return vyc__call_change(call, run, true);
   }
   prefetch_bound(call);
-  vyc_status status = rebind(call, run, &plain, old);
+  rebind(call, run, &plain, old);
   call->marks_seen = taken;
-  const CUresult result = VYC_LIKELY(status == VYC_OK)
-                              ? vyc__call_graph(call, call->child.context, vyc__origin_of(run))
-                              : CUDA_SUCCESS;
+  CUresult result;
+  vyc_status status = launch_bound(call, vyc__origin_of(run), &result);
   if (VYC_UNLIKELY(vyc__marks_taken(call->child.context) != call->marks_seen) && status == VYC_OK &&
       result == CUDA_SUCCESS)
     status = vyc__call_mark_again(call);

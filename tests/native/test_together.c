@@ -144,7 +144,125 @@ static void a_look_at_all_work_keeps_nobody_waiting(void) {
   vyc_context_release(looked_at);
 }
 
+/* ---- launches of several threads --------------------------------------------------------------
+ */
+
+static vyc_context *crowded;
+static vyc_prepared *crowd_kernel;
+static vyc_call *crowd_calls[2];
+static vyc_stream *crowd_streams[2];
+static vyc_buffer *crowd_in, *crowd_outs[2];
+
+static vyc_run *with_scalar(task *t, int which, float a) {
+  prepare(t, a);
+  on_buffers(t, crowd_in, crowd_outs[which]);
+  t->run.stream = crowd_streams[which];
+  return &t->run;
+}
+
+static void call_changed(int which, float a) {
+  task t;
+  OK(vyc_call_set_run(crowd_calls[which], with_scalar(&t, which, a)));
+}
+
+static void *call_of_another(void *unused) {
+  call_changed(1, 5.0f);
+  return unused;
+}
+
+static void *call_in_a_crowd(void *unused) {
+  const uint64_t plain = count_of("cuLaunchKernel");
+  const uint64_t patched = count_of("cuGraphExecKernelNodeSetParams");
+  call_changed(1, 7.0f);
+  CHECK(count_of("cuLaunchKernel") == plain + 1);
+  CHECK(count_of("cuGraphExecKernelNodeSetParams") == patched);
+  return unused;
+}
+
+static void *launch_in_a_crowd(void *unused) {
+  const uint64_t plain = count_of("cuLaunchKernel");
+  launch(crowd_kernel, crowd_in, crowd_outs[1], 9.0f, crowd_streams[1]);
+  CHECK(count_of("cuLaunchKernel") == plain + 1);
+  return unused;
+}
+
+static void in_another_thread(void *(*act)(void *)) {
+  pthread_t other;
+  CHECK(pthread_create(&other, NULL, act, NULL) == 0);
+  CHECK(pthread_join(other, NULL) == 0);
+}
+
+static void empty(vyc_buffer *buffer) {
+  const float zeros[N] = {0};
+  OK(vyc_copy_in(buffer, 0, zeros, sizeof zeros));
+}
+
+static void make_crowd(void) {
+  crowded = open_context();
+  module = load_module(crowded);
+  crowd_kernel = scale_prepared(module, COPIED);
+  crowd_in = filled(crowded, 2.0f);
+  for (int i = 0; i < 2; i++) {
+    task t;
+    crowd_streams[i] = new_stream(crowded);
+    crowd_outs[i] = filled(crowded, 0.0f);
+    OK(vyc_call_create(&crowd_calls[i], crowd_kernel, with_scalar(&t, i, 1.0f)));
+    OK(vyc_call_run(crowd_calls[i]));
+    for (float a = 1.0f; a < 4.0f; a += 1.0f) {
+      call_changed(i, a);
+      launch(crowd_kernel, crowd_in, crowd_outs[i], a, crowd_streams[i]);
+    }
+  }
+}
+
+static void end_crowd(void) {
+  for (int i = 0; i < 2; i++) {
+    vyc_call_release(crowd_calls[i]);
+    vyc_buffer_release(crowd_outs[i]);
+    vyc_stream_release(crowd_streams[i]);
+  }
+  vyc_buffer_release(crowd_in);
+  vyc_prepared_release(crowd_kernel);
+  vyc_module_release(module);
+  vyc_context_release(crowded);
+}
+
+/* A second thread has launched before the first stops in the middle of a launch, where the second
+ * launches without a graph; later launches with the graph have these arguments, changed or not. */
+static void a_crowd_launches_without_graphs(void) {
+  for (int again = 0; again < 2; again++) {
+    task t;
+    make_crowd();
+    in_another_thread(call_of_another);
+    stop_at("cuGraphLaunch", 0, 0, call_in_a_crowd);
+    call_changed(0, 6.0f);
+    check_stopped();
+    check_filled(crowd_outs[0], 12.0f);
+    check_filled(crowd_outs[1], 14.0f);
+    empty(crowd_outs[1]);
+    if (again)
+      OK(vyc_call_run(crowd_calls[1]));
+    else
+      OK(vyc_call_set_run(crowd_calls[1], with_scalar(&t, 1, 7.0f)));
+    check_filled(crowd_outs[1], 14.0f);
+    call_changed(1, 8.0f);
+    check_filled(crowd_outs[1], 16.0f);
+    call_changed(0, 5.5f); /* what copies have taken, the streams have again */
+    in_another_thread(call_of_another);
+    stop_at("cuGraphLaunch", 0, 0, launch_in_a_crowd);
+    launch(crowd_kernel, crowd_in, crowd_outs[0], 6.5f, crowd_streams[0]);
+    check_stopped();
+    check_filled(crowd_outs[0], 13.0f);
+    check_filled(crowd_outs[1], 18.0f);
+    empty(crowd_outs[1]);
+    launch(crowd_kernel, crowd_in, crowd_outs[1], 9.0f, crowd_streams[1]);
+    check_filled(crowd_outs[1], 18.0f);
+    end_crowd();
+  }
+}
+
 static const scene ALL[] = {
+    {"a_crowd_launches_without_graphs", a_crowd_launches_without_graphs},
     {"a_look_at_all_work_keeps_nobody_waiting", a_look_at_all_work_keeps_nobody_waiting},
     {"a_handle_is_one_stream_whoever_adopts_it", a_handle_is_one_stream_whoever_adopts_it},
     {"a_launch_has_symbols_of_one_time", a_launch_has_symbols_of_one_time},
