@@ -3,10 +3,11 @@
 //
 //   service BUNDLE DRIVER REQUESTS THREADS
 //
-// Ways of the layer, and ways of the driver alone: a launch by cuLaunchKernel or by a changed graph
-// of one kernel, and a wait by the driver, by queries without or with pauses, by an event, or by a
-// word that the stream writes. They take turns, eight times. `given` is the time until the last
-// driver call before the wait has returned.
+// Ways of the layer, in threads that have the context current and in threads that have not, and
+// ways of the driver alone: a launch by cuLaunchKernel or by a changed graph of one kernel, and a
+// wait by the driver, by queries without or with pauses, by an event, or by a word that the stream
+// writes. They take turns, eight times. `given` is the time until the last driver call before the
+// wait has returned.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -227,9 +228,11 @@ class Theirs : public Client {
 // driver's.
 class Ours : public Client {
  public:
-  Ours(const vyre::Context &context, const Saxpy &saxpy, const Driver *driver, bool is_event)
-      : driver_(driver), is_event_(is_event), stream_(vyre::Stream::create(context)),
-        x_(vyre::PinnedArray<float>::alloc(context, n)),
+  Ours(const vyre::Context &context, const Saxpy &saxpy, const Driver *driver, bool is_event,
+       bool is_current)
+      : driver_(driver), is_event_(is_event),
+        current_(is_current ? vyre::Current(context) : vyre::Current()),
+        stream_(vyre::Stream::create(context)), x_(vyre::PinnedArray<float>::alloc(context, n)),
         out_(vyre::PinnedArray<float>::alloc(context, n)),
         dx_(vyre::Array<float>::alloc(context, n)), dout_(vyre::Array<float>::alloc(context, n)),
         call_(saxpy.bind(stream_, dx_, dx_, dout_, 1.0f)) {
@@ -257,6 +260,7 @@ class Ours : public Client {
  private:
   const Driver *driver_;
   bool is_event_;
+  vyre::Current current_;
   vyre::Stream stream_;
   vyre::PinnedArray<float> x_, out_;
   vyre::Array<float> dx_, dout_;
@@ -271,13 +275,12 @@ struct Way {
   std::vector<float> times{}, given{}; // microseconds
 };
 
-void serve(Way &way, const Plain &plain, std::size_t threads, std::size_t requests) {
+void serve(Way &way, std::size_t threads, std::size_t requests) {
   std::vector<std::vector<float>> times(threads), given(threads);
   std::vector<std::thread> all;
   std::atomic<std::size_t> ready{0}, wrong{0};
   for (std::size_t t = 0; t < threads; t++)
     all.emplace_back([&, t] {
-      must(plain.driver.enter(plain.context));
       const auto client = way.make();
       times[t].reserve(requests);
       given[t].reserve(requests);
@@ -322,8 +325,10 @@ int main(int, char **words) try {
   const auto bundle = vyre::Bundle::open(words[1]);
   const Saxpy saxpy(context, bundle, "saxpy", {"x", "y", "out", "a"});
   const Plain plain(driver, bundle);
-  const auto ours = [&](const Driver *wait, bool is_event) {
-    return [&, wait, is_event] { return std::make_unique<Ours>(context, saxpy, wait, is_event); };
+  const auto ours = [&](const Driver *wait, bool is_event, bool is_current) {
+    return [&, wait, is_event, is_current] {
+      return std::make_unique<Ours>(context, saxpy, wait, is_event, is_current);
+    };
   };
   const auto theirs = [&](Launch launch, Wait wait, int pause = 0) {
     return [&, launch, wait, pause] {
@@ -331,9 +336,10 @@ int main(int, char **words) try {
     };
   };
   std::vector<Way> ways{
-      {"layer", ours(nullptr, false)},
-      {"layer, wait by an event", ours(nullptr, true)},
-      {"layer, the driver's wait", ours(&driver, false)},
+      {"layer", ours(nullptr, false, false)},
+      {"layer, current", ours(nullptr, false, true)},
+      {"layer, current, an event", ours(nullptr, true, true)},
+      {"layer, current, driver's wait", ours(&driver, false, true)},
       {"kernel, the driver's wait", theirs(Launch::kernel, Wait::driver)},
       {"kernel, queries", theirs(Launch::kernel, Wait::query)},
       {"kernel, queries each 0.5 us", theirs(Launch::kernel, Wait::paused, 500)},
@@ -349,7 +355,7 @@ int main(int, char **words) try {
     ways.push_back({"graph, a word", theirs(Launch::graph, Wait::word)});
   }
   for (std::size_t turn = 0; turn < turns; turn++)
-    for (Way &way : ways) serve(way, plain, threads, requests / (threads * turns) + 1);
+    for (Way &way : ways) serve(way, threads, requests / (threads * turns) + 1);
   std::printf("%zu threads, %zu requests of each way\n", threads, ways[0].times.size());
   for (Way &way : ways) tell(way);
 } catch (const std::exception &error) {

@@ -163,9 +163,11 @@ static bool take_added(vyc_watch *watch, vyc_watched **pending, uint64_t *change
 static void *run(void *argument) {
   vyc_context *context = argument;
   vyc_watched *pending = NULL;
-  uint64_t changed_ns = vyc__now_ns();
+  uint64_t changed_ns = vyc__now_ns(), before = 0;
+  const bool is_entered = vyc_context_enter(context, &before) == VYC_OK; /* for all looks */
   while (take_added(watch_of(context), &pending, &changed_ns))
     if (look_at_all(context, &pending)) changed_ns = vyc__now_ns();
+  if (is_entered) vyc_context_leave(context, before);
   vyc__context_release(context);
   return NULL;
 }

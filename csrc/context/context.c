@@ -208,6 +208,25 @@ void vyc__leave(const vyc_context *context, const vyc_scope *scope) {
   go_out(scope);
 }
 
+/* What vyc__leave would put back, the caller does. */
+vyc_status vyc_context_enter(vyc_context *context, uint64_t *before_out) {
+  VYC_REQUIRE(context != NULL && before_out != NULL);
+  *before_out = 0;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_as_found(context, &scope));
+  *before_out = (uint64_t)(uintptr_t)scope.saved;
+  scope.changed = false;
+  vyc__leave(context, &scope);
+  return VYC_OK;
+}
+
+vyc_status vyc_context_leave(vyc_context *context, uint64_t before) {
+  VYC_REQUIRE(context != NULL);
+  if (VYC_UNLIKELY(vyc__is_forked(context))) return fail_unusable(context);
+  VYC_CU_RESULT;
+  return VYC_CU(context, cuCtxSetCurrent, (CUcontext)(uintptr_t)before);
+}
+
 vyc_context *vyc__context_retain(vyc_context *context) {
   atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
   return context;

@@ -84,7 +84,7 @@ static vyc_status run_copy(const stream_copy *copy, const driver_copy *call) {
   vyc_launch_stream on;
   vyc_scope scope;
   VYC_TRY(check_contexts(copy));
-  VYC_TRY(vyc__enter(context, &scope));
+  VYC_TRY(vyc__enter_warm(context, &scope));
   const uint32_t taken = vyc__marks_taken(context);
   vyc_status status = prepare(copy, &on);
   if (status == VYC_OK && call->bytes > 0) {

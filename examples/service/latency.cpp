@@ -35,7 +35,7 @@ constexpr std::size_t n = 256;
 class Called {
  public:
   Called(const vyre::Context &context, const Saxpy &saxpy)
-      : saxpy_(saxpy), x_(vyre::PinnedArray<float>::alloc(context, n)),
+      : current_(context), saxpy_(saxpy), x_(vyre::PinnedArray<float>::alloc(context, n)),
         out_(vyre::PinnedArray<float>::alloc(context, n)) {
     std::fill(x_.begin(), x_.end(), 1.0f);
   }
@@ -46,6 +46,7 @@ class Called {
   }
 
  private:
+  vyre::Current current_;
   Saxpy saxpy_;
   vyre::PinnedArray<float> x_, out_;
 };
@@ -53,7 +54,8 @@ class Called {
 class Copied {
  public:
   Copied(const vyre::Context &context, const Saxpy &saxpy)
-      : stream_(vyre::Stream::create(context)), x_(vyre::PinnedArray<float>::alloc(context, n)),
+      : current_(context), stream_(vyre::Stream::create(context)),
+        x_(vyre::PinnedArray<float>::alloc(context, n)),
         out_(vyre::PinnedArray<float>::alloc(context, n)),
         dx_(vyre::Array<float>::alloc(context, n)), dout_(vyre::Array<float>::alloc(context, n)),
         call_(saxpy.bind(stream_, dx_, dx_, dout_, 1.0f)) {
@@ -70,6 +72,7 @@ class Copied {
   }
 
  private:
+  vyre::Current current_;
   vyre::Stream stream_;
   vyre::PinnedArray<float> x_, out_;
   vyre::Array<float> dx_, dout_;

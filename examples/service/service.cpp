@@ -169,6 +169,7 @@ int main(int count, char **words) try {
   for (int i = count > 3 ? std::atoi(words[3]) : 2; i > 0; i--) workers.emplace_back(context);
   for (Worker &worker : workers)
     threads.emplace_back([&] {
+      const vyre::Current current(context);
       for (Request request{}; queue.pop(request);)
         if (!worker.serve(std::atomic_load(&model), request)) g_stop = true;
     });

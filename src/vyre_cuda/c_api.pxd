@@ -33,6 +33,8 @@ cdef extern from "vyre_cuda.h" nogil:
         void (*log)(void *user, int32_t level, const char *message)
         void *log_user
 
+    vyc_status vyc_context_enter(vyc_context *context, uint64_t *before_out)
+    vyc_status vyc_context_leave(vyc_context *context, uint64_t before)
     vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver, int32_t ordinal,
                                      const vyc_context_options *options)
 

@@ -48,6 +48,22 @@ def test_each_header_compiles_alone(tmp_path: Path, compiler: str, standard: str
         call([compiler, f"-std={standard}", *STRICT, *flags, INCLUDE, "-fsyntax-only", source])
 
 
+# Each takes longer to compile than all of this header.
+HEAVY = {"algorithm", "chrono", "functional", "iostream", "map", "memory", "mutex", "ostream", "sstream", "stdexcept"}
+HEAVY |= {"string", "thread", "tuple", "optional", "variant", "vector", "unordered_map", "ranges"}
+
+
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+def test_no_heavy_header_of_the_standard_library_is_included(tmp_path: Path, standard: str) -> None:
+    source = tmp_path / "alone.cpp"
+    source.write_text("#include <vyre_cuda.hpp>\n")
+    files = call(["g++", f"-std={standard}", "-M", INCLUDE, source]).replace("\\\n", " ").split()
+    standard_headers = {Path(file).name for file in files if re.search(r"/c\+\+/[\d.]+/[a-z_]+$", file)}
+
+    assert "utility" in standard_headers
+    assert standard_headers & HEAVY == set()
+
+
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -73,6 +89,25 @@ def test_hosts_leak_nothing_and_do_nothing_undefined(tmp_path: Path, bundle: Pat
         options = {"ASAN_OPTIONS": "detect_leaks=1", "TSAN_OPTIONS": "halt_on_error=1"}
         done = attempt([host, EMULATOR, bundle], environment=options)
         assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+
+
+WORK = {
+    "cuMemcpyHtoDAsync": 1,
+    "cuGraphExecKernelNodeSetParams": 1,
+    "cuGraphLaunch": 1,
+    "cuMemcpyDtoHAsync": 1,
+    "cuStreamQuery": 1,
+}
+
+
+@pytest.mark.parametrize("words", [(), ("entered",)], ids=["as-found", "entered"])
+def test_a_request_makes_few_driver_calls(tmp_path: Path, bundle: Path, words: tuple[str, ...]) -> None:
+    """In a thread that has the context current, no call switches to it and back."""
+    told = call([build(tmp_path, CPP / "calls.cpp"), EMULATOR, bundle, *words])
+
+    around = {"cuCtxGetCurrent": 4, "cuThreadExchangeStreamCaptureMode": 2}
+    expected = WORK | around | ({} if words else {"cuCtxSetCurrent": 8})
+    assert dict(line.split() for line in told.splitlines()) == {name: f"{10 * n}" for name, n in expected.items()}
 
 
 REFUSED = {

@@ -90,6 +90,7 @@
   X("statistics", read_statistics)                                                                 \
   X("reset-statistics", reset_statistics)                                                          \
   X("ask", ask)                                                                                    \
+  X("enter", enter_context)                                                                        \
   X("open-other", open_other)                                                                      \
   X("depth", ask_depth)                                                                            \
   X("history", read_history)                                                                       \

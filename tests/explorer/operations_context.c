@@ -71,6 +71,16 @@ void operate_open_other(uint32_t thread) {
   vyc_context_release(other);
 }
 
+/* The thread has it current meanwhile, and then what it had, also beside a close. */
+void operate_enter_context(uint32_t thread) {
+  scene *s = the_scene();
+  uint64_t before = 0;
+  (void)thread;
+  if (!scene_ok(vyc_context_enter(s->context, &before), "enter")) return;
+  scene_launch("launch in the current context", s->one, STREAM_ONE, &s->x, &s->hot);
+  MUST(vyc_context_leave(s->context, before));
+}
+
 void operate_ask_depth(uint32_t thread) {
   scene *s = the_scene();
   (void)thread;

@@ -225,6 +225,28 @@ static int32_t started(const char *path) {
   return answer;
 }
 
+/* Between both the context is current, as a call finds it; a close does not change what was. */
+static void entered(void) {
+  vyc_driver *driver = NULL;
+  vyc_context *context = NULL;
+  void *const outside = found;
+  uint64_t before = 1;
+  OK(vyc_driver_open(&driver, emulator_path));
+  OK(vyc_context_open(&context, driver, 0));
+  vyc_driver_release(driver);
+  OK(vyc_context_enter(context, &before));
+  CHECK(before == (uint64_t)(uintptr_t)outside);
+  CHECK(get_current(&found) == 0 && found != NULL);
+  vyc_buffer *buffer = NULL;
+  KEEPS_OK(vyc_buffer_alloc(&buffer, context, 16));
+  RELEASED(vyc_buffer_release(buffer));
+  KEEPS_OK(vyc_context_close(context));
+  CHECK(vyc_context_enter(context, &before) == VYC_E_UNAVAILABLE && before == 0);
+  OK(vyc_context_leave(context, (uint64_t)(uintptr_t)outside));
+  found = outside;
+  RELEASED(vyc_context_release(context));
+}
+
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
   void *library = dlopen(emulator_path, RTLD_NOW);
@@ -241,11 +263,13 @@ int main(int argc, char **argv) {
   OK(vyc_driver_open(&driver, emulator_path)); /* cuInit */
   CHECK(started(emulator_path) == 1);
   for (int close_first = 0; close_first < 2; close_first++) everything(close_first);
+  entered();
   CHECK(retain(&found, 0) == 0 && set_current(found) == 0);
   found_mode = THREAD_LOCAL;
   int mode = found_mode;
   CHECK(exchange_mode(&mode) == 0 && mode == GLOBAL);
   for (int close_first = 0; close_first < 2; close_first++) everything(close_first);
+  entered();
   vyc_driver_release(driver);
   puts("current: passed");
   return 0;

@@ -157,6 +157,13 @@ VYC_API vyc_status vyc_context_enable_peer(vyc_context *context, vyc_context *ot
  * copies between the two are direct. 0: they go by way of the host. */
 VYC_API vyc_status vyc_context_can_access_peer(vyc_context *context, int32_t ordinal,
                                                uint32_t *access_out);
+/* Make the CUcontext the calling thread's current one, until vyc_context_leave: a thread that makes
+ * many calls has to switch to it once, not in each of them. That changes nothing else, and every
+ * call works without. *before_out is the CUcontext that was current, 0: none. */
+VYC_API vyc_status vyc_context_enter(vyc_context *context, uint64_t *before_out);
+/* On the same thread: make `before` current again. It works after a close, too; with a context that
+ * was closed, nothing else of the driver does until then. */
+VYC_API vyc_status vyc_context_leave(vyc_context *context, uint64_t before);
 /* The CUstream of call order, for other libraries. */
 VYC_API vyc_status vyc_context_stream(vyc_context *context, uint64_t *handle_out);
 

@@ -120,6 +120,35 @@ class Context : public Handle<vyc_context> {
 #endif
 };
 
+// For its life a context is the thread's current one: its calls need not switch to it and back.
+// Made and destroyed by one thread, in the reverse order of others; the context must outlive it.
+class Current {
+ public:
+  Current() noexcept = default; // of no context
+  static Result<Current> try_make(const Context &context) noexcept {
+    std::uint64_t before = 0;
+    const vyc_status status = vyc_context_enter(context.get(), &before);
+    if (status != VYC_OK) return Failure::of(status, detail::Nowhere{});
+    return Current(context.get(), before);
+  }
+#if VYRE_EXCEPTIONS
+  explicit Current(const Context &context) : Current(try_make(context).value()) {}
+#endif
+  Current(Current &&other) noexcept
+      : context_(std::exchange(other.context_, nullptr)), before_(other.before_) {}
+  Current(const Current &) = delete;
+  Current &operator=(const Current &) = delete;
+  ~Current() {
+    if (context_ != nullptr) static_cast<void>(vyc_context_leave(context_, before_));
+  }
+
+ private:
+  Current(vyc_context *context, std::uint64_t before) noexcept
+      : context_(context), before_(before) {}
+  vyc_context *context_ = nullptr;
+  std::uint64_t before_ = 0;
+};
+
 class Event : public Handle<vyc_event> {
  public:
   using Handle::Handle;

@@ -68,8 +68,10 @@
   X(vyc_context_count)                         \
   X(vyc_context_count_timing)                  \
   X(vyc_context_enable_peer)                   \
+  X(vyc_context_enter)                         \
   X(vyc_context_in_flight)                     \
   X(vyc_context_is_behind)                     \
+  X(vyc_context_leave)                         \
   X(vyc_context_measure)                       \
   X(vyc_context_memory_stats)                  \
   X(vyc_context_open)                          \

@@ -3,8 +3,6 @@
 #ifndef VYRE_CUDA_LOADED_HPP
 #define VYRE_CUDA_LOADED_HPP
 
-#include <atomic>
-
 #include "memory.hpp"
 
 namespace vyre {
@@ -71,8 +69,8 @@ namespace detail {
 // What vyc_error.tag says about kernels and graphs that are loaded here: no two have the same, so
 // the check that failed is looked up in the bundle that it is of. Tags of the host's own are small.
 inline std::uint64_t next_tag() noexcept {
-  static std::atomic<std::uint64_t> next{std::uint64_t{1} << 63};
-  return next.fetch_add(1, std::memory_order_relaxed);
+  static std::uint64_t next = std::uint64_t{1} << 63;
+  return __atomic_fetch_add(&next, std::uint64_t{1}, __ATOMIC_RELAXED);
 }
 
 // A kernel on a device, shared by its copies and bound calls.
@@ -80,7 +78,7 @@ class Loaded {
  public:
   Loaded() noexcept = default;
   Loaded(const Loaded &other) noexcept : held_(other.held_) {
-    if (held_ != nullptr) held_->references.fetch_add(1, std::memory_order_relaxed);
+    if (held_ != nullptr) __atomic_fetch_add(&held_->references, 1u, __ATOMIC_RELAXED);
   }
   Loaded(Loaded &&other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
   Loaded &operator=(Loaded other) noexcept {
@@ -88,7 +86,7 @@ class Loaded {
     return *this;
   }
   ~Loaded() {
-    if (held_ != nullptr && held_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    if (held_ != nullptr && __atomic_fetch_sub(&held_->references, 1u, __ATOMIC_ACQ_REL) == 1)
       delete held_;
   }
 
@@ -126,7 +124,7 @@ class Loaded {
     BundledKernel kernel;
     Prepared prepared;
     std::uint64_t tag;
-    std::atomic<std::size_t> references{1};
+    std::size_t references = 1; // atomic: in C++20 <atomic> includes <string>
   };
   Held *held_ = nullptr;
 };

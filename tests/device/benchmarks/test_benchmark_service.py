@@ -23,6 +23,6 @@ def test_every_way_is_told(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
     told = capfd.readouterr().out
 
     assert told.count(" requests of each way") == 2
-    assert told.count("layer") == 2 * 3
+    assert told.count("layer") == 2 * 4
     assert told.count("kernel, ") == 2 * 5
     assert told.count("graph, ") == 2 * 4
