@@ -22,6 +22,7 @@ ORDER = (
     "telemetry",
     "context",
     "memory",
+    "collective",
     "kernel",
     "launch",
     "submission",

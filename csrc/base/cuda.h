@@ -32,6 +32,9 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUlinkState_st *CUlinkState;
 typedef struct CUuserObject_st *CUuserObject;
+typedef struct CUgraphEdgeData_st {
+  unsigned char from_port, to_port, type, reserved[5];
+} CUgraphEdgeData;
 typedef void(CUDA_CB *CUhostFn)(void *);
 typedef size_t(CUDA_CB *CUoccupancyB2DSize)(int);
 
@@ -263,7 +266,10 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *, int *, CUfunction, CUoc
                                                   size_t, int);
 CUresult CUDAAPI cuPointerGetAttribute(void *, CUpointer_attribute, CUdeviceptr);
 CUresult CUDAAPI cuPointerGetAttributes(unsigned int, CUpointer_attribute *, void **, CUdeviceptr);
+CUresult CUDAAPI cuLaunchHostFunc(CUstream, CUhostFn, void *);
 CUresult CUDAAPI cuStreamBeginCapture(CUstream, CUstreamCaptureMode);
+CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream, CUgraph, const CUgraphNode *,
+                                             const CUgraphEdgeData *, size_t, CUstreamCaptureMode);
 CUresult CUDAAPI cuStreamCreate(CUstream *, unsigned int);
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *, unsigned int, int);
 CUresult CUDAAPI cuStreamDestroy(CUstream);

@@ -36,6 +36,7 @@
   X(cuStreamQuery, 2000)                          \
   X(cuStreamWaitEvent, 3020)                      \
   X(cuStreamIsCapturing, 10000)                   \
+  X(cuStreamEndCapture, 10000)                    \
   X(cuEventCreate, 2000)                          \
   X(cuEventDestroy, 4000)                         \
   X(cuEventRecord, 2000)                          \
@@ -91,6 +92,7 @@
 #define VYC_DRIVER_OPTIONAL_TABLE(X)              \
   X(cuFuncGetParamInfo, 12040)                    \
   X(cuGraphConditionalHandleCreate, 12030)        \
+  X(cuStreamBeginCaptureToGraph, 12030)           \
   X(cuUserObjectCreate, 11030)                    \
   X(cuUserObjectRelease, 11030)                   \
   X(cuGraphRetainUserObject, 11030)

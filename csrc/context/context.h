@@ -13,6 +13,7 @@
 #include "telemetry/room.h"
 
 typedef struct vyc_report vyc_report;
+typedef struct vyc_reason vyc_reason;
 typedef struct vyc_hidden_stream vyc_hidden_stream;
 
 /* The number of threads inside the context, for which a close waits. Each gate has a cache line, so
@@ -40,6 +41,7 @@ typedef struct vyc_above {
   void (*submissions_free)(vyc_prepared *prepared);
   void (*workers_stop)(vyc_context *context); /* see worker/ */
   vyc_status (*workers_finish)(vyc_context *context, int64_t timeout_ns);
+  bool (*workers_may_run)(vyc_context *context);
 } vyc_above;
 
 /* Upper rooms have more for each context: their structs begin with this one, or with that of the
@@ -80,6 +82,9 @@ struct vyc_context {
   _Atomic int64_t patience_ns; /* how long a release or close waits for work */
   _Atomic uint32_t worker_count; /* workers that may be on the device */
   _Atomic uint32_t worker_pauses; /* while this is not 0, no worker is launched */
+  _Atomic uint32_t communicators; /* that are open */
+  _Atomic(vyc_reason *) broken; /* why the results of work are unspecified; see broken.c */
+  vyc_reason *reasons; /* all there were; guarded by children_lock */
   vyc_depth depth; /* of call order */
   _Atomic(vyc_event *) kept_events[VYC_KEPT_EVENTS]; /* not in use; see event.c */
   pthread_mutex_t slots_lock;

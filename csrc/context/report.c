@@ -143,6 +143,8 @@ static vyc_status check(vyc_context *context, question asked) {
   if (VYC_UNLIKELY(vyc__has_prints(context))) VYC_TRY(vyc__prints_show(context, context->main));
   if (VYC_LIKELY(atomic_load_explicit(&context->report_count, memory_order_relaxed) == 0))
     return VYC_OK;
+  if (VYC_UNLIKELY(atomic_load(&context->broken) != NULL))
+    return vyc__context_fail_broken(context, "communicator");
   vyc_report *over = NULL;
   pthread_mutex_lock(&context->children_lock);
   const finding found = find(context, &asked, &over);
@@ -199,6 +201,7 @@ void vyc__reports_close(vyc_context *context) {
 }
 
 void vyc__reports_free(vyc_context *context) {
+  vyc__reasons_free(context);
   while (context->reports != NULL) {
     vyc_report *report = context->reports;
     context->reports = report->next;

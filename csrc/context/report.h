@@ -48,6 +48,18 @@ static inline uint32_t vyc__reports_ended(vyc_context *context) {
 static inline bool vyc__has_prints(const vyc_context *context) {
   return atomic_load_explicit(&context->prints, memory_order_relaxed);
 }
+/* ---- broken.c ---- */
+
+/* From here on waits fail with VYC_E_COMMUNICATION and the message, until the last communicator has
+ * ended. */
+vyc_status vyc__context_break(vyc_context *context, const char *message);
+vyc_status vyc__context_fail_broken(vyc_context *context, const char *operation);
+void vyc__communicator_begin(vyc_context *context);
+void vyc__communicator_end(vyc_context *context);
+void vyc__reasons_free(vyc_context *context);
+
+/* ---- both ---- */
+
 /* There are reports, or lines that kernels printed. */
 static inline bool vyc__has_reports(const vyc_context *context) {
   return atomic_load_explicit(&context->report_count, memory_order_relaxed) != 0 ||

@@ -11,7 +11,8 @@ static const vyc_above above = {.end = vyc__context_end,
                                 .submissions_destroy = vyc__submissions_destroy,
                                 .submissions_free = vyc__submissions_free,
                                 .workers_stop = vyc__workers_stop,
-                                .workers_finish = vyc__workers_finish};
+                                .workers_finish = vyc__workers_finish,
+                                .workers_may_run = vyc__workers_may_run};
 
 struct attribute_row {
   const char *name;

@@ -38,6 +38,7 @@
  *   VYC_E_FILE           the bundle cannot be read
  *   VYC_E_FORMAT         the file is not a valid bundle
  *   VYC_E_VERSION        the bundle has a newer format
+ *   VYC_E_COMMUNICATION  release the communicator; results of its work are unspecified
  *
  * Rules for all functions:
  *  - They return vyc_status; on failure the calling thread's error record (vyc_last_error) says
@@ -78,6 +79,7 @@
 #include "vyre_cuda/telemetry.h"
 #include "vyre_cuda/stream.h"
 #include "vyre_cuda/memory.h"
+#include "vyre_cuda/collective.h"
 #include "vyre_cuda/kernel.h"
 #include "vyre_cuda/notice.h"
 #include "vyre_cuda/worker.h"

@@ -40,11 +40,23 @@ static vyc_status back(vyc_context *context, const vyc_context *other, const vyc
                                                 : VYC_CU(context, cuCtxSetCurrent, context->handle);
 }
 
+/* As before a copy in call order of the buffer's own context, and after it. */
+static vyc_status prepare(vyc_buffer *buffer) {
+  if ((atomic_load(&buffer->used_on) & UINT64_C(1) << VYC_SLOT_MAIN) == 0)
+    VYC_TRY(vyc__buffer_first_use(buffer, buffer->child.context->main, VYC_SLOT_MAIN));
+  return vyc__buffer_wait(buffer);
+}
+
+static vyc_status enqueued(vyc_buffer *buffer) {
+  VYC_TRY(vyc__adopted_after(buffer, buffer->child.context->main));
+  return vyc__buffer_wait(buffer);
+}
+
 vyc_status vyc__peer_before(vyc_buffer *buffer, vyc_context *context, CUstream stream) {
   vyc_context *other = buffer->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(other, &scope));
-  vyc_status status = vyc__copy_prepare(buffer, 0, 0, "copy");
+  vyc_status status = prepare(buffer);
   if (status == VYC_OK) status = order(other, stream, other->main);
   return back(context, other, &scope, status);
 }
@@ -54,7 +66,7 @@ static vyc_status after(vyc_buffer *buffer, vyc_context *context, CUstream strea
   VYC_TRY(order(context, other->main, stream));
   vyc_scope scope;
   VYC_TRY(vyc__enter(other, &scope));
-  return back(context, other, &scope, vyc__copy_enqueued(buffer));
+  return back(context, other, &scope, enqueued(buffer));
 }
 
 vyc_status vyc__peer_after(vyc_buffer *buffer, vyc_context *context, CUstream stream) {

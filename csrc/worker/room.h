@@ -9,5 +9,7 @@
 void vyc__workers_stop(vyc_context *context);
 /* Wait for all calls that were submitted. VYC_NOT_READY: not in the time allowed. */
 vyc_status vyc__workers_finish(vyc_context *context, int64_t timeout_ns);
+/* Whether there is a worker that is neither closed nor paused. */
+bool vyc__workers_may_run(vyc_context *context);
 
 #endif

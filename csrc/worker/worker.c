@@ -362,3 +362,13 @@ vyc_status vyc__workers_finish(vyc_context *context, int64_t timeout_ns) {
   }
   return status;
 }
+
+bool vyc__workers_may_run(vyc_context *context) {
+  bool may = false;
+  for (vyc_worker *worker = next_worker(context, NULL), *next; worker != NULL; worker = next) {
+    may |= !atomic_load(&worker->closed) && !vyc__worker_is_paused(worker);
+    next = next_worker(context, worker);
+    vyc_worker_release(worker);
+  }
+  return may;
+}

@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from vyre_cuda import algorithms as algorithms
+    from vyre_cuda import distributed as distributed
     from vyre_cuda import egraph as egraph
     from vyre_cuda.bundles.write import bundle as bundle
     from vyre_cuda.codegen.rewrites import Rewrite as Rewrite
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from vyre_cuda.errors import BundleError as BundleError
     from vyre_cuda.errors import BundleVersionError as BundleVersionError
     from vyre_cuda.errors import CacheError as CacheError
+    from vyre_cuda.errors import CommunicationError as CommunicationError
     from vyre_cuda.errors import CompileError as CompileError
     from vyre_cuda.errors import CompileLocation as CompileLocation
     from vyre_cuda.errors import DataRaceError as DataRaceError
@@ -247,7 +249,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "vyre_cuda.bundles.write": "bundle",
     "vyre_cuda.errors": (
-        "BundleError BundleVersionError CacheError CompileError CompileLocation DataRaceError Diagnostic "
+        "BundleError BundleVersionError CacheError CommunicationError CompileError CompileLocation DataRaceError "
+        "Diagnostic "
         "DeviceLostError DeviceUnavailableError DriverError Error InternalError KernelAssertionError "
         "KernelTimeoutError Limit ProgramError RacingAccess RecordingError ResourceError "
         "UninitializedError UnsupportedError"
@@ -307,7 +310,7 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 # Modules with public names of their own.
-_ROOMS = ("algorithms", "egraph")
+_ROOMS = ("algorithms", "distributed", "egraph")
 
 __all__ = ["__version__", *sorted((*_HOME_OF, *_ROOMS))]
 

@@ -75,6 +75,19 @@ class Limit:
         return f"{self.name}: {self.required} required, {self.available} available; change {self.change}"
 
 
+class CommunicationError(Error):
+    """Collectives failed, or were ended because a rank is gone or late; results of their work are unspecified.
+
+    `ranks` are those that are known to be gone.
+    """
+
+    code = "communication"
+
+    def __init__(self, message: str, ranks: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.ranks = tuple(ranks)
+
+
 class UnsupportedError(Error):
     """This device, driver or target cannot do what was asked. `capability` names what is missing.
 

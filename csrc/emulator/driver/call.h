@@ -26,7 +26,7 @@
   X(cuStreamCreateWithPriority, 5050)        \
   X(cuEventRecordWithFlags, 11010)           \
   X(cuStreamBeginCapture, 10010)             \
-  X(cuStreamEndCapture, 10000)               \
+  X(cuLaunchHostFunc, 10000)                 \
   X(cuGraphClone, 10000)                     \
   X(cuEventSynchronize, 2000)                \
   X(cuCtxSynchronize, 2000)                  \

@@ -82,12 +82,21 @@ bool invalidate_blocking(int device) {
   return found;
 }
 
-CUresult begin(CUstream handle, CUstreamCaptureMode mode) {
+// `into`: nullptr for a graph of its own; else what is captured follows these nodes of it.
+CUresult begin(CUstream handle, CUstreamCaptureMode mode, CUgraph into = nullptr,
+               const Frontier &behind = {}) {
   if (number(mode) < 0 || number(mode) > CU_STREAM_CAPTURE_MODE_RELAXED)
     return CUDA_ERROR_INVALID_VALUE;
   State &s = state();
   Lock lock(s.mutex);
   const auto where = s.stream_of(handle);
+  const auto target = into == nullptr ? nullptr : s.graphs.find(into);
+  if (into != nullptr && (target == nullptr || target->is_captured))
+    return CUDA_ERROR_INVALID_VALUE;
+  for (const CUgraphNode node : behind) {
+    const auto found = s.nodes.find(node);
+    if (found == nullptr || found->graph != target.get()) return CUDA_ERROR_INVALID_VALUE;
+  }
   if (where == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (is_legacy(s, where)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (where->capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
@@ -96,10 +105,18 @@ CUresult begin(CUstream handle, CUstreamCaptureMode mode) {
   capture->thread = std::this_thread::get_id();
   capture->origin = where;
   capture->streams.push_back(where);
-  auto graph = std::make_shared<Graph>();
-  graph->device = where->device;
-  graph->is_captured = true;
-  capture->graph = s.graphs.add(std::move(graph));
+  if (into != nullptr) {
+    if (target->device != where->device) return CUDA_ERROR_INVALID_VALUE;
+    target->is_captured = true;
+    capture->graph = into;
+    capture->is_given = true;
+    capture->frontiers[where.get()] = behind;
+  } else {
+    auto graph = std::make_shared<Graph>();
+    graph->device = where->device;
+    graph->is_captured = true;
+    capture->graph = s.graphs.add(std::move(graph));
+  }
   capture->id = ++next_id;
   where->capture = capture;
   captures().push_back(std::move(capture));
@@ -114,6 +131,12 @@ void close(const std::shared_ptr<Capture> &capture) {
   auto &all = captures();
   all.erase(std::remove(all.begin(), all.end(), capture), all.end());
   --open_captures;
+}
+
+// The graph of a capture that failed; one that was given stays, with the nodes it has got.
+void drop(const Capture &capture) {
+  if (!capture.is_given) return destroy_graph(capture.graph);
+  if (const auto graph = state().graphs.find(capture.graph)) graph->is_captured = false;
 }
 
 // Every stream that joined must have been joined again.
@@ -150,7 +173,7 @@ CUresult end(CUstream handle, CUgraph *graph) {
   const bool joined = is_joined(*capture);
   close(capture);
   if (capture->invalid || !joined) {
-    destroy_graph(capture->graph);
+    drop(*capture);
     return capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
                             : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   }
@@ -307,7 +330,7 @@ void abandon_capture(Stream &where) {
   capture->invalid = true;
   if (capture->origin.get() != &where) return;
   close(capture);
-  destroy_graph(capture->graph);
+  drop(*capture);
 }
 
 CUstreamCaptureMode exchange_thread_mode(CUstreamCaptureMode mode) {
@@ -348,6 +371,16 @@ extern "C" {
 
 CUresult CUDAAPI cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   return call(Call::cuStreamBeginCapture, Need::context, [&] { return begin(stream, mode); });
+}
+
+CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+                                             const CUgraphNode *behind, const CUgraphEdgeData *data,
+                                             size_t count, CUstreamCaptureMode mode) {
+  return call(Call::cuStreamBeginCaptureToGraph, Need::context, [&]() -> CUresult {
+    if (graph == nullptr || data != nullptr || (behind == nullptr && count != 0))
+      return CUDA_ERROR_INVALID_VALUE;
+    return begin(stream, mode, graph, Frontier(behind, behind + count));
+  });
 }
 
 CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph *graph) {

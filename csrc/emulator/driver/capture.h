@@ -35,6 +35,7 @@ struct Capture {
   std::map<const Stream *, Clock> clocks;
   std::map<const Stream *, Frontier> frontiers;
   bool invalid = false;
+  bool is_given = false;  // the graph existed before
 };
 
 // A point inside a capture; what an event holds that was recorded there.

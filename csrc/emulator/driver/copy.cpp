@@ -1,4 +1,4 @@
-// Copies and memsets on streams.
+// Copies, memsets and functions of the host on streams.
 //
 // From pageable memory the bytes are taken at the call, from pinned memory when the copy runs. A
 // copy to pageable memory is complete when the call returns. Device ranges are checked at the call
@@ -99,6 +99,23 @@ CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdevic
     const CopyWork work{
         0, device_side(to, to_device), device_side(from, from_device), bytes, 1, 1, nullptr};
     return enqueue(stream, work, false);
+  });
+}
+
+CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument) {
+  return call(Call::cuLaunchHostFunc, Need::context, [&]() -> CUresult {
+    if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    State &s = state();
+    Lock lock(s.mutex);
+    std::shared_ptr<Stream> where;
+    if (const CUresult result = enter_stream(s, stream, &where)) return result;
+    const auto work = std::make_shared<const Work>(HostWork{function, argument});
+    if (where->capture != nullptr) {
+      capture_work(*where, work);
+      return CUDA_SUCCESS;
+    }
+    s.engine.submit(lock, where, [work] { run(*work); });
+    return CUDA_SUCCESS;
   });
 }
 

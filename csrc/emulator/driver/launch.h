@@ -50,7 +50,13 @@ struct WriteWork {
   uint32_t value = 0;
 };
 
-using Work = std::variant<KernelWork, CopyWork, FillWork, WriteWork>;
+// A function of the host, which may wait for others but may not call the driver.
+struct HostWork {
+  CUhostFn function = nullptr;
+  void *argument = nullptr;
+};
+
+using Work = std::variant<KernelWork, CopyWork, FillWork, WriteWork, HostWork>;
 
 // Geometry and arguments of one launch, checked and copied. Takes State::mutex.
 struct LaunchRequest {

@@ -145,6 +145,8 @@ void run_one(const WriteWork &work, Conditionals *) {
   __atomic_store_n(static_cast<uint32_t *>(block->at(work.address)), work.value, __ATOMIC_RELEASE);
 }
 
+void run_one(const HostWork &work, Conditionals *) { work.function(work.argument); }
+
 }  // namespace
 
 CUresult check(const CopyWork &work) {

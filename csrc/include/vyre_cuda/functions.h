@@ -61,6 +61,14 @@
   X(vyc_call_set)                              \
   X(vyc_call_set_run)                          \
   X(vyc_caps_field)                            \
+  X(vyc_collectives_begin)                     \
+  X(vyc_collectives_cancel)                    \
+  X(vyc_collectives_end)                       \
+  X(vyc_communicator_abort)                    \
+  X(vyc_communicator_create)                   \
+  X(vyc_communicator_release)                  \
+  X(vyc_communicator_run)                      \
+  X(vyc_communicator_watch)                    \
   X(vyc_context_can_access_peer)               \
   X(vyc_context_caps)                          \
   X(vyc_context_close)                         \
@@ -138,6 +146,9 @@
   X(vyc_module_parameter)                      \
   X(vyc_module_release)                        \
   X(vyc_module_resident_blocks)                \
+  X(vyc_nccl_open)                             \
+  X(vyc_nccl_unique_id)                        \
+  X(vyc_nccl_version)                          \
   X(vyc_origin_add)                            \
   X(vyc_pinned_alloc)                          \
   X(vyc_pinned_data)                           \

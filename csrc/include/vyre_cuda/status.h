@@ -33,7 +33,8 @@ typedef enum vyc_status {
   VYC_NOT_READY = 11,    /* not an error: the work has not finished */
   VYC_E_FILE = 12,       /* a file cannot be read; the message has the system's reason */
   VYC_E_FORMAT = 13, /* not a bundle, or a damaged one; the message says what is wrong, and where */
-  VYC_E_VERSION = 14 /* a bundle of a newer format than this library reads */
+  VYC_E_VERSION = 14, /* a bundle of a newer format than this library reads */
+  VYC_E_COMMUNICATION = 15 /* collectives failed, or were ended: a rank is gone or late */
 } vyc_status;
 
 typedef struct vyc_error {

@@ -13,6 +13,7 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_E_LOST
         VYC_E_TIMEOUT
         VYC_E_ASSERT
+        VYC_E_COMMUNICATION
         VYC_E_INTERNAL
         VYC_NOT_READY
         VYC_E_FILE

@@ -1,13 +1,14 @@
 # cython: language_level=3, freethreading_compatible=True
 """The one place where a status becomes an exception."""
 from vyre_cuda._native.core.c_api cimport (
-    VYC_E_ASSERT, VYC_E_COMPILE, VYC_E_DRIVER, VYC_E_FORMAT, VYC_E_INVALID, VYC_E_LOST, VYC_E_MEMORY, VYC_E_TIMEOUT,
+    VYC_E_ASSERT, VYC_E_COMMUNICATION, VYC_E_COMPILE, VYC_E_DRIVER, VYC_E_FORMAT, VYC_E_INVALID, VYC_E_LOST, VYC_E_MEMORY, VYC_E_TIMEOUT,
     VYC_E_UNAVAILABLE, VYC_E_UNSUPPORTED, VYC_E_VERSION, VYC_OK, vyc_error, vyc_last_error, vyc_status,
 )
 
 from vyre_cuda.errors import (
     BundleError,
     BundleVersionError,
+    CommunicationError,
     CompileError,
     DeviceLostError,
     DeviceUnavailableError,
@@ -63,6 +64,8 @@ cdef object raise_last_error():
         raise KernelTimeoutError(message, launches=lines(error.launches))
     if error.status == VYC_E_ASSERT:
         raise AssertReport(message, error.report, error.tag, error.report_index)
+    if error.status == VYC_E_COMMUNICATION:
+        raise CommunicationError(message)
     if error.status == VYC_E_FORMAT:
         raise BundleError(message)
     if error.status == VYC_E_VERSION:

@@ -1,0 +1,223 @@
+"""Several GPUs: collectives and copies between devices, beside NCCL from C and torch.distributed in the same run.
+
+python bench_distributed.py                                 all CUDA devices of this machine, into results/; a minute
+python bench_distributed.py --device emulator --quick --output somewhere    shows that it works, with a fake libnccl
+
+"waited" is the median time of one collective from its call until all devices have done it, "in a row" the time of each
+of many; "host" is what one call takes the caller, in each of two processes that joined as under torchrun. Results of
+all-reduces are compared with NumPy. Rows of torch.distributed are there where PyTorch with NCCL is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter_ns
+
+import numpy as np
+from harness.environment import describe
+from harness.processes import BENCHMARKS
+from harness.resultfile import file_name
+
+import vyre_cuda as vc
+from vyre_cuda.distributed.library import open_nccl, wheels
+
+SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28)
+LARGE = 1 << 22
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Microseconds of one way of one row."""
+
+    row: str
+    way: str
+    bytes: int
+    waited_us: float
+    in_a_row_us: float
+
+
+def measured(once: Callable[[], object], wait: Callable[[], object], rounds: int) -> tuple[float, float]:
+    for _ in range(5):
+        once()
+    wait()
+    times = []
+    for _ in range(rounds):
+        begin = perf_counter_ns()
+        once()
+        wait()
+        times.append(perf_counter_ns() - begin)
+    begin = perf_counter_ns()
+    for _ in range(rounds):
+        once()
+    wait()
+    return statistics.median(times) / 1e3, (perf_counter_ns() - begin) / rounds / 1e3
+
+
+def ours(devices: list[vc.Device], sizes: Sequence[int], rounds: int) -> list[Figure]:
+    found = []
+
+    def wait() -> None:
+        for device in devices:
+            device.synchronize()
+
+    with vc.distributed.local(devices) as comm:
+        for nbytes in sizes:
+            n = nbytes // 4
+            xs = [device.array(np.full(n, rank + 1, np.float32)) for rank, device in enumerate(devices)]
+            comm.all_reduce(xs)
+            assert (xs[-1].numpy() == sum(range(1, len(devices) + 1))).all()
+            zeros = [device.zeros(n, vc.f32) for device in devices]
+            few = rounds if nbytes <= LARGE else max(rounds // 10, 2)
+            found.append(
+                Figure("all_reduce", "ours", nbytes, *measured(lambda zs=zeros: comm.all_reduce(zs), wait, few))  # type: ignore[misc]
+            )
+    x, y = devices[1].zeros(sizes[-1] // 4, vc.f32), devices[0].empty(sizes[-1] // 4, vc.f32)
+    found.append(Figure("copy", "ours", sizes[-1], *measured(lambda: y.copy_from(x), wait, max(rounds // 10, 2))))
+    return found
+
+
+def from_c(gpus: int, folder: Path) -> list[Figure]:
+    """The rows of raw/nccl_local.c."""
+    program = folder / "nccl_local"
+    subprocess.run(
+        ["cc", "-std=c11", "-O2", "-o", str(program), str(BENCHMARKS / "raw" / "nccl_local.c"), "-ldl"], check=True
+    )
+    library = os.environ.get("VYRE_CUDA_NCCL") or next(iter(wheels()), "libnccl.so.2")
+    done = subprocess.run([str(program), library, str(gpus)], capture_output=True, text=True, check=True, timeout=300)
+    rows = [line.split() for line in done.stdout.splitlines() if len(line.split()) == 4]
+    return [Figure(name, "NCCL from C", int(n), float(waited), float(row)) for name, n, waited, row in rows]
+
+
+# ---- in processes ----------------------------------------------------------------------------------------------------
+
+
+def host_of(call: Callable[[], object], wait: Callable[[], object], rounds: int) -> float:
+    """Microseconds that a call takes the caller: the least median of some rows of calls."""
+    medians = []
+    for _ in range(5):
+        times = []
+        for _ in range(rounds):
+            begin = perf_counter_ns()
+            call()
+            times.append(perf_counter_ns() - begin)
+        wait()
+        medians.append(statistics.median(times) / 1e3)
+    return min(medians)
+
+
+def rank_ours(kind: str, rounds: int) -> float:
+    with vc.Device(f"{kind}:{os.environ['LOCAL_RANK']}") as device, vc.distributed.join(device, timeout=60) as comm:
+        x = device.zeros(1024, vc.f32)
+        return host_of(lambda: comm.all_reduce(x), device.synchronize, rounds)
+
+
+def rank_torch(_: str, rounds: int) -> float:
+    import torch
+    import torch.distributed as dist
+
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    x = torch.zeros(1024, device="cuda")
+    found = host_of(lambda: dist.all_reduce(x), torch.cuda.synchronize, rounds)
+    dist.destroy_process_group()
+    return found
+
+
+def in_processes(way: str, kind: str, rounds: int) -> Figure | None:
+    """Two processes of this file, with what torchrun would set; None where they cannot run."""
+    port = 29600 if way == "ours" else 29700
+    processes = [
+        subprocess.Popen(
+            [sys.executable, __file__, "--rank", way, "--device", kind, "--rounds", str(rounds)],
+            env=os.environ
+            | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+            | {"MASTER_PORT": str(port)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    outputs = [process.communicate(timeout=180)[0] for process in processes]
+    if any(process.returncode != 0 for process in processes):
+        return None
+    host = max(float(output.split()[-1]) for output in outputs)
+    return Figure("host", "ours" if way == "ours" else "torch.distributed", 4096, host, host)
+
+
+def has_torch() -> bool:
+    try:
+        import torch
+        import torch.distributed as dist
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available() and dist.is_nccl_available())
+
+
+def table(figures: list[Figure]) -> str:
+    lines = [f"{'row':12}{'way':20}{'bytes':>12}{'waited us':>12}{'in a row us':>13}"]
+    lines += [f"{f.row:12}{f.way:20}{f.bytes:12}{f.waited_us:12.2f}{f.in_a_row_us:13.2f}" for f in figures]
+    return "\n".join(lines)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda", help="cuda or emulator")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--output", type=Path, default=BENCHMARKS / "results")
+    parser.add_argument("--commit", help="the commit that is measured; without it git is asked")
+    parser.add_argument("--rank", choices=("ours", "torch"), help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=200, help=argparse.SUPPRESS)
+    options = parser.parse_args(words)
+    if options.rank:
+        rank = {"ours": rank_ours, "torch": rank_torch}[options.rank]
+        print(rank(options.device, options.rounds), flush=True)
+        return 0
+    kind = options.device
+    count = sum(info.kind == kind for info in vc.devices())
+    if count < 2:
+        print(f"this machine has {count} devices of this kind; two are needed")
+        return 1
+    open_nccl()
+    rounds = 5 if options.quick else 200
+    sizes = SIZES[:2] if options.quick else SIZES
+    devices = [vc.Device(f"{kind}:{number}") for number in range(count)]
+    figures = ours(devices, sizes, rounds)
+    first = devices[0].properties
+    environment = describe(
+        commit=options.commit,
+        emulator=first.is_emulator,
+        device=first.name,
+        driver_version=first.driver_version,
+        python_timer_ns=0,
+        c_timer_ns=0,
+    )
+    for device in devices:
+        device.close()
+    if kind == "cuda":
+        with tempfile.TemporaryDirectory() as folder:
+            figures += from_c(count, Path(folder))
+    host = in_processes("ours", kind, rounds)
+    figures += [host] if host is not None else []
+    torch_host = in_processes("torch", kind, rounds) if kind == "cuda" and has_torch() else None
+    figures += [torch_host] if torch_host is not None else []
+    print(table(figures))
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / file_name(environment, "distributed")
+    content = {"benchmark": "distributed", "environment": asdict(environment), "gpus": count}
+    content["figures"] = [asdict(f) for f in figures]
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    print(f"written: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,294 @@
+/* Collectives, given to streams alone or in groups.
+ *
+ * They use their buffers as a launch does. NCCL gives the work of a group to the streams when the
+ * group ends, so what must follow the work (order of adopted memory, marks that were taken) is
+ * noted until then, for the thread, because NCCL's groups are the thread's. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "room.h"
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static const uint8_t element_bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
+static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
+                                    "all_to_all", "send",       "receive"};
+
+/* How many elements each side has for `count`. */
+static uint64_t parts_in(const vyc_communicator *c, const vyc_collective *w) {
+  return w->kind == VYC_REDUCE_SCATTER || w->kind == VYC_ALL_TO_ALL ? (uint64_t)c->size : 1;
+}
+static uint64_t parts_out(const vyc_communicator *c, const vyc_collective *w) {
+  return w->kind == VYC_ALL_GATHER || w->kind == VYC_ALL_TO_ALL ? (uint64_t)c->size : 1;
+}
+
+static vyc_status check_side(const vyc_communicator *c, const vyc_collective *w,
+                             const vyc_buffer *buffer, uint64_t offset, uint64_t parts,
+                             const char *side) {
+  const char *name = names[w->kind];
+  const uint32_t bytes = element_bytes[w->type];
+  uint64_t all = 0, total = 0;
+  if (buffer == NULL) return vyc__fail(VYC_E_INVALID, name, "there is no memory `%s`", side);
+  if (buffer->child.context != c->child.context)
+    return vyc__fail(VYC_E_INVALID, name,
+                     "`%s` is memory of device %d, and the communicator is of device %d", side,
+                     buffer->child.context->caps.ordinal, c->child.context->caps.ordinal);
+  if (vyc__mul_overflows(w->count, parts, &all) || vyc__mul_overflows(all, bytes, &total) ||
+      offset > buffer->bytes || total > buffer->bytes - offset)
+    return vyc__fail(VYC_E_INVALID, name,
+                     "%" PRIu64 " elements of %u bytes from byte %" PRIu64
+                     " of `%s`, which has %" PRIu64 " bytes",
+                     w->count * parts, bytes, offset, side, buffer->bytes);
+  if (!vyc__is_aligned(buffer->address + offset, bytes))
+    return vyc__fail(VYC_E_INVALID, name, "`%s` does not begin at a multiple of %u bytes", side,
+                     bytes);
+  return VYC_OK;
+}
+
+/* Where NCCL allows both to be the same memory, it must be the same part. */
+static vyc_status check_overlap(const vyc_communicator *c, const vyc_collective *w) {
+  const uint64_t part = w->count * element_bytes[w->type];
+  const uint64_t in = w->in->address + w->in_offset, out = w->out->address + w->out_offset;
+  const uint64_t in_bytes = part * parts_in(c, w), out_bytes = part * parts_out(c, w);
+  if (in >= out + out_bytes || out >= in + in_bytes) return VYC_OK;
+  const uint64_t own = part * (uint64_t)c->rank;
+  const bool is_in_place = w->kind == VYC_ALL_GATHER       ? in == out + own
+                           : w->kind == VYC_REDUCE_SCATTER ? out == in + own
+                           : w->kind == VYC_ALL_TO_ALL     ? false
+                                                           : in == out;
+  if (is_in_place) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, names[w->kind], "`in` and `out` overlap");
+}
+
+vyc_status vyc__collective_check(const vyc_communicator *c, const vyc_collective *w) {
+  VYC_REQUIRE_IN("collective", w->struct_size >= sizeof *w);
+  VYC_REQUIRE_IN("collective", w->kind <= VYC_RECEIVE && w->type <= VYC_ELEMENT_BF16);
+  VYC_REQUIRE_IN("collective", w->op <= VYC_COMBINE_MIN);
+  const bool has_peer = w->kind == VYC_BROADCAST || w->kind >= VYC_SEND;
+  if (has_peer && (w->peer < 0 || w->peer >= c->size))
+    return vyc__fail(VYC_E_INVALID, names[w->kind], "rank %d of %d ranks", w->peer, c->size);
+  if (w->kind >= VYC_SEND && w->peer == c->rank)
+    return vyc__fail(VYC_E_INVALID, names[w->kind], "rank %d is this one", w->peer);
+  if (w->kind != VYC_RECEIVE) VYC_TRY(check_side(c, w, w->in, w->in_offset, parts_in(c, w), "in"));
+  if (w->kind != VYC_SEND) {
+    VYC_TRY(check_side(c, w, w->out, w->out_offset, parts_out(c, w), "out"));
+    if (w->out->read_only)
+      return vyc__fail(VYC_E_INVALID, names[w->kind],
+                       "`out` is read-only, as declared by its owner");
+  }
+  return w->kind < VYC_SEND && w->count > 0 ? check_overlap(c, w) : VYC_OK;
+}
+
+/* ---- NCCL's calls --------------------------------------------------------------------------- */
+
+/* The lock is held. Each rank sends a part to each, also to itself. */
+static int give_all_to_all(const vyc_communicator *c, const vyc_collective *w, const char *in,
+                           char *out, CUstream stream) {
+  const vyc_nccl *nccl = c->nccl;
+  const uint64_t part = w->count * element_bytes[w->type];
+  int result = nccl->ncclGroupStart();
+  if (result != VYC_NCCL_SUCCESS) return result;
+  for (int32_t rank = 0; result == VYC_NCCL_SUCCESS && rank < c->size; rank++) {
+    const uint64_t offset = (uint64_t)rank * part;
+    result = nccl->ncclSend(in + offset, w->count, (int)w->type, rank, c->comm, stream);
+    if (result == VYC_NCCL_SUCCESS)
+      result = nccl->ncclRecv(out + offset, w->count, (int)w->type, rank, c->comm, stream);
+  }
+  const int end = nccl->ncclGroupEnd();
+  return result == VYC_NCCL_SUCCESS ? end : result;
+}
+
+static int give(const vyc_communicator *c, const vyc_collective *w, CUstream stream) {
+  const vyc_nccl *nccl = c->nccl;
+  const void *in = w->in == NULL ? NULL : (void *)(uintptr_t)(w->in->address + w->in_offset);
+  void *out = w->out == NULL ? NULL : (void *)(uintptr_t)(w->out->address + w->out_offset);
+  const int type = (int)w->type, op = (int)w->op;
+  switch (w->kind) {
+  case VYC_ALL_REDUCE: return nccl->ncclAllReduce(in, out, w->count, type, op, c->comm, stream);
+  case VYC_ALL_GATHER: return nccl->ncclAllGather(in, out, w->count, type, c->comm, stream);
+  case VYC_REDUCE_SCATTER:
+    return nccl->ncclReduceScatter(in, out, w->count, type, op, c->comm, stream);
+  case VYC_BROADCAST: return nccl->ncclBroadcast(in, out, w->count, type, w->peer, c->comm, stream);
+  case VYC_ALL_TO_ALL: return give_all_to_all(c, w, in, out, stream);
+  case VYC_SEND: return nccl->ncclSend(in, w->count, type, w->peer, c->comm, stream);
+  default: return nccl->ncclRecv(out, w->count, type, w->peer, c->comm, stream);
+  }
+}
+
+/* What ranks compare where one waits for ever: sends and receives differ by rank. */
+static void note(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
+  c->issued++;
+  c->last_stream = stream;
+  c->last_kind = w->kind;
+  c->last_type = w->type;
+  c->last_count = w->count;
+  if (w->kind >= VYC_SEND) return;
+  const uint64_t words[2] = {(uint64_t)w->kind << 32 | w->type << 16 | w->op << 8 | 1, w->count};
+  for (int i = 0; i < 2; i++) c->digest = (c->digest ^ words[i]) * UINT64_C(0x100000001B3);
+  if (w->kind == VYC_BROADCAST)
+    c->digest = (c->digest ^ (uint64_t)w->peer) * UINT64_C(0x100000001B3);
+}
+
+vyc_status vyc__collective_give(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
+  pthread_mutex_lock(&c->lock);
+  vyc_status status = VYC_OK;
+  if (atomic_load(&c->ended)) {
+    status = vyc__context_fail_broken(c->child.context, names[w->kind]);
+  } else {
+    note(c, w, stream);
+    atomic_store_explicit(&c->call_began_ns, vyc__now_ns(), memory_order_relaxed);
+    const int result = give(c, w, stream);
+    atomic_store_explicit(&c->call_began_ns, 0, memory_order_relaxed);
+    if (result != VYC_NCCL_SUCCESS) status = vyc__nccl_failed(c->nccl, result, names[w->kind]);
+  }
+  pthread_mutex_unlock(&c->lock);
+  return status;
+}
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+/* One collective of a group, whose buffers are held until it ends. */
+typedef struct noted {
+  vyc_communicator *communicator;
+  vyc_collective collective;
+  vyc_launch_stream on;
+  uint32_t taken;
+} noted;
+
+typedef struct group {
+  const vyc_nccl *nccl;
+  noted *all;
+  uint32_t count, room, depth;
+} group;
+
+static _Thread_local group mine;
+
+static vyc_status after(const noted *n) {
+  const vyc_collective *w = &n->collective;
+  vyc_context *context = n->communicator->child.context;
+  vyc_argument arguments[2] = {{.kind = VYC_ARGUMENT_BUFFER}, {.kind = VYC_ARGUMENT_BUFFER}};
+  uint32_t count = 0;
+  if (w->in != NULL) arguments[count++].buffer = w->in;
+  if (w->out != NULL && w->out != w->in) arguments[count++].buffer = w->out;
+  const vyc_run run = {.argument_count = count, .arguments = arguments, .stream = w->stream};
+  return vyc__run_enqueued(context, &run, n->on.stream, n->on.slot, n->taken);
+}
+
+static void hold(const noted *n) {
+  vyc__child_retain(&n->communicator->child);
+  if (n->collective.in != NULL) vyc__child_retain(&n->collective.in->child);
+  if (n->collective.out != NULL) vyc__child_retain(&n->collective.out->child);
+  if (n->collective.stream != NULL) vyc__child_retain(&n->collective.stream->child);
+}
+
+static void let_go(const noted *n) {
+  vyc_buffer_release(n->collective.in);
+  vyc_buffer_release(n->collective.out);
+  vyc_stream_release(n->collective.stream);
+  vyc_communicator_release(n->communicator);
+}
+
+static vyc_status keep(const noted *n) {
+  if (mine.count == mine.room) {
+    const uint32_t room = mine.room * 2 + 8;
+    noted *all = realloc(mine.all, room * sizeof *all);
+    if (all == NULL) return vyc__fail(VYC_E_MEMORY, "collective", "out of host memory");
+    mine.all = all;
+    mine.room = room;
+  }
+  mine.all[mine.count++] = *n;
+  hold(n);
+  return VYC_OK;
+}
+
+vyc_status vyc_collectives_begin(void) {
+  const vyc_nccl *nccl = vyc__nccl();
+  if (nccl == NULL) return vyc__fail(VYC_E_UNSUPPORTED, "nccl", "call vyc_nccl_open first");
+  if (mine.depth == 0) mine = (group){.nccl = nccl};
+  mine.depth++;
+  return VYC_OK;
+}
+
+/* NCCL gets all of them at once here, so that a group that is cancelled starts nothing. */
+static vyc_status start(void) {
+  int result = mine.nccl->ncclGroupStart();
+  if (result != VYC_NCCL_SUCCESS) return vyc__nccl_failed(mine.nccl, result, "ncclGroupStart");
+  vyc_status status = VYC_OK;
+  for (uint32_t i = 0; status == VYC_OK && i < mine.count; i++)
+    status = vyc__collective_give(mine.all[i].communicator, &mine.all[i].collective,
+                                  mine.all[i].on.stream);
+  result = mine.nccl->ncclGroupEnd();
+  if (status == VYC_OK && result != VYC_NCCL_SUCCESS)
+    status = vyc__nccl_failed(mine.nccl, result, "ncclGroupEnd");
+  return status;
+}
+
+static void leave_group(void) {
+  for (uint32_t i = 0; i < mine.count; i++) let_go(&mine.all[i]);
+  free(mine.all);
+  mine = (group){0};
+}
+
+vyc_status vyc_collectives_cancel(void) {
+  VYC_REQUIRE(mine.depth > 0);
+  leave_group();
+  return VYC_OK;
+}
+
+static vyc_status follow(const noted *n) {
+  vyc_context *context = n->communicator->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status = after(n);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+vyc_status vyc_collectives_end(void) {
+  VYC_REQUIRE(mine.depth > 0);
+  if (--mine.depth > 0) return VYC_OK;
+  vyc_status status = mine.count > 0 ? start() : VYC_OK;
+  for (uint32_t i = 0; status == VYC_OK && i < mine.count; i++) status = follow(&mine.all[i]);
+  leave_group();
+  return status;
+}
+
+/* ---- one ------------------------------------------------------------------------------------ */
+
+static vyc_status prepare(noted *n) {
+  const vyc_collective *w = &n->collective;
+  vyc_context *context = n->communicator->child.context;
+  if (VYC_UNLIKELY(atomic_load(&context->worker_count) != 0) &&
+      context->above->workers_may_run(context))
+    return vyc__fail(VYC_E_INVALID, names[w->kind],
+                     "a worker is on device %d, and each could wait for the other: pause the "
+                     "worker, or close it",
+                     context->caps.ordinal);
+  VYC_TRY(vyc__launch_stream_of(context, &n->on, w->stream));
+  if (n->on.captured)
+    return vyc__fail(VYC_E_INVALID, names[w->kind], "somebody captures the stream");
+  if (w->in != NULL) VYC_TRY(vyc__buffer_use(w->in, n->on.stream, n->on.slot));
+  if (w->out != NULL && w->out != w->in) VYC_TRY(vyc__buffer_use(w->out, n->on.stream, n->on.slot));
+  return VYC_OK;
+}
+
+static vyc_status run(noted *n) {
+  vyc_context *context = n->communicator->child.context;
+  n->taken = vyc__marks_taken(context);
+  VYC_TRY(prepare(n));
+  if (VYC_UNLIKELY(mine.depth > 0)) return keep(n);
+  VYC_TRY(vyc__collective_give(n->communicator, &n->collective, n->on.stream));
+  return after(n);
+}
+
+vyc_status vyc_communicator_run(vyc_communicator *communicator, const vyc_collective *collective) {
+  VYC_REQUIRE(communicator != NULL && collective != NULL);
+  VYC_TRY(vyc__collective_check(communicator, collective));
+  vyc_context *context = communicator->child.context;
+  noted n = {.communicator = communicator, .collective = *collective};
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(context, &scope));
+  const vyc_status status = run(&n);
+  vyc__leave(context, &scope);
+  return status;
+}

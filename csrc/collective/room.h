@@ -1,0 +1,34 @@
+/* Collectives: work of several devices that communicate, by NCCL. */
+#ifndef VYC_COLLECTIVE_ROOM_H
+#define VYC_COLLECTIVE_ROOM_H
+
+#include "memory/room.h"
+#include "nccl.h"
+
+struct vyc_communicator {
+  vyc_child child;
+  const vyc_nccl *nccl;
+  vyc_nccl_comm comm;
+  int32_t rank, size;
+  pthread_mutex_t lock; /* NCCL allows one call at a time; held over its calls, which do not wait */
+  _Atomic bool ended; /* aborted; `comm` is gone then */
+  _Atomic uint64_t call_began_ns; /* of the call that holds the lock; 0: none */
+  uint64_t issued, digest; /* guarded by the lock, as is the rest */
+  uint64_t seen; /* `issued` when `event` was recorded */
+  CUstream last_stream;
+  uint32_t last_kind, last_type;
+  uint64_t last_count;
+  CUevent event; /* NULL: not made yet */
+  bool is_watched; /* the event was recorded and is not known to have been reached */
+  uint64_t since_ns; /* when it was recorded */
+};
+
+/* ---- collective.c ---- */
+
+/* The checks of a collective, and NCCL's call of it on a stream, without anything else. */
+vyc_status vyc__collective_check(const vyc_communicator *communicator,
+                                 const vyc_collective *collective);
+vyc_status vyc__collective_give(vyc_communicator *communicator, const vyc_collective *collective,
+                                CUstream stream);
+
+#endif

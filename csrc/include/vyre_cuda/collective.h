@@ -1,0 +1,121 @@
+/* Collective communication of several devices, by NCCL.
+ * Part of vyre_cuda.h, whose head has the rules for all functions. */
+#ifndef VYRE_CUDA_COLLECTIVE_H
+#define VYRE_CUDA_COLLECTIVE_H
+
+#include "memory.h"
+#include "stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- collectives ---------------------------------------------------------------------------- */
+
+typedef struct vyc_communicator vyc_communicator;
+
+enum { VYC_COMMUNICATOR_ID_BYTES = 128 };
+
+/* Open libnccl.so.2, from `path` or (NULL) where the loader finds it, once for the process; later
+ * calls need no path. VYC_E_UNSUPPORTED: it cannot be opened, or is older than 2.10. */
+VYC_API vyc_status vyc_nccl_open(const char *path);
+/* Its version: major * 10000 + minor * 100 + patch. VYC_E_UNSUPPORTED: it was not opened. */
+VYC_API vyc_status vyc_nccl_version(int32_t *version_out);
+/* What one rank makes and all get before they create their communicators. */
+VYC_API vyc_status vyc_nccl_unique_id(uint8_t *id_out);
+
+/* One member, `rank` of `size`, of a group of devices that communicate, each with a context of its
+ * own, here or in other processes. It returns when all have come. VYC_E_TIMEOUT: some had not after
+ * timeout_ns (negative: no limit). VYC_E_UNSUPPORTED: the context is not on a primary CUcontext. */
+VYC_API vyc_status vyc_communicator_create(vyc_communicator **communicator_out,
+                                           vyc_context *context, const uint8_t *id, int32_t rank,
+                                           int32_t size, int64_t timeout_ns);
+/* The last reference waits for the work and ends the membership. */
+VYC_API void vyc_communicator_release(vyc_communicator *communicator);
+
+enum { /* vyc_collective.kind */
+       VYC_ALL_REDUCE = 0,     /* out[i] = combination of all ranks' in[i] */
+       VYC_ALL_GATHER = 1,     /* out: each rank's `count` elements, by rank */
+       VYC_REDUCE_SCATTER = 2, /* out: the rank's `count` elements of the combination */
+       VYC_BROADCAST = 3,      /* out = in of rank `peer` */
+       VYC_ALL_TO_ALL = 4,     /* out: `count` elements from each rank, in: as many for each */
+       VYC_SEND = 5,           /* in, to rank `peer` */
+       VYC_RECEIVE = 6         /* out, from rank `peer` */
+};
+
+enum { /* vyc_collective.op */
+       VYC_COMBINE_ADD = 0,
+       VYC_COMBINE_MULTIPLY = 1,
+       VYC_COMBINE_MAX = 2,
+       VYC_COMBINE_MIN = 3
+};
+
+enum { /* vyc_collective.type: NCCL's numbers */
+       VYC_ELEMENT_I8 = 0,
+       VYC_ELEMENT_U8 = 1,
+       VYC_ELEMENT_I32 = 2,
+       VYC_ELEMENT_U32 = 3,
+       VYC_ELEMENT_I64 = 4,
+       VYC_ELEMENT_U64 = 5,
+       VYC_ELEMENT_F16 = 6,
+       VYC_ELEMENT_F32 = 7,
+       VYC_ELEMENT_F64 = 8,
+       VYC_ELEMENT_BF16 = 9
+};
+
+typedef struct vyc_collective {
+  uint32_t struct_size;
+  uint32_t kind;
+  uint32_t type;
+  uint32_t op;
+  int32_t peer;
+  uint32_t reserved;
+  uint64_t count; /* elements; see the kinds */
+  vyc_buffer *in; /* NULL: VYC_RECEIVE */
+  uint64_t in_offset; /* bytes */
+  vyc_buffer *out; /* NULL: VYC_SEND */
+  uint64_t out_offset; /* bytes */
+  vyc_stream *stream; /* NULL: in call order */
+} vyc_collective;
+
+/* Give a collective to the stream, as a launch there, and return. `in` and `out` are the same
+ * memory (of a gather and a scatter: the rank's part), or apart; an all-to-all, a send and a
+ * receive need memory apart. All ranks must make the same calls in the same order. VYC_E_INVALID: a
+ * worker is on the device, which could wait for the collective while that waits for it; pause it.
+ * VYC_E_COMMUNICATION: the communicator was ended, see vyc_communicator_abort. */
+VYC_API vyc_status vyc_communicator_run(vyc_communicator *communicator,
+                                        const vyc_collective *collective);
+/* Between the two, the calling thread's collectives, also of several communicators, are only noted;
+ * the second gives all of them to their streams. A thread that has several devices must group what
+ * they do together. Groups nest. */
+VYC_API vyc_status vyc_collectives_begin(void);
+VYC_API vyc_status vyc_collectives_end(void);
+/* Forget what was noted since the outermost beginning, and end all groups of the thread: for a
+ * group of which a call was refused, as a part of it would wait for the rest. */
+VYC_API vyc_status vyc_collectives_cancel(void);
+
+typedef struct vyc_communicator_state {
+  uint32_t struct_size;
+  uint32_t is_ended; /* aborted */
+  uint64_t issued; /* collectives given to streams so far */
+  uint64_t digest; /* of their kinds, types, ops and sizes, in order */
+  uint64_t waiting_ns; /* how long the oldest work known of has not ended; 0: all has */
+  uint32_t last_kind, last_type;
+  uint64_t last_count;
+  int32_t error; /* ncclResult_t of work that failed, 0: none */
+  uint32_t reserved;
+} vyc_communicator_state;
+
+/* What a thread that watches asks, every so often: it makes an event behind the work given since it
+ * last did. */
+VYC_API vyc_status vyc_communicator_watch(vyc_communicator *communicator,
+                                          vyc_communicator_state *state_out);
+/* End it now: its work on the device stops and leaves unspecified values, and the next wait for the
+ * device, every one that copies results of its streams, and every later collective fails with
+ * VYC_E_COMMUNICATION and `message`. */
+VYC_API vyc_status vyc_communicator_abort(vyc_communicator *communicator, const char *message);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

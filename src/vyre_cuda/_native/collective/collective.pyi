@@ -1,0 +1,46 @@
+from types import TracebackType
+from typing import Any, Final
+
+from vyre_cuda._native.core.context import Context
+from vyre_cuda._native.memory.memory import Span
+
+ALL_REDUCE: Final[int]
+ALL_GATHER: Final[int]
+REDUCE_SCATTER: Final[int]
+BROADCAST: Final[int]
+ALL_TO_ALL: Final[int]
+SEND: Final[int]
+RECEIVE: Final[int]
+KINDS: Final[tuple[str, ...]]
+
+def nccl_open(path: str | None) -> None: ...
+def nccl_version() -> int: ...
+def nccl_unique_id() -> bytes: ...
+
+class Group:
+    def __enter__(self) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+class Member:
+    context: Final[Context]
+    rank: Final[int]
+    size: Final[int]
+    def __init__(self, context: Context, identity: bytes, rank: int, size: int, timeout_ns: int) -> None: ...
+    def close(self) -> None: ...
+    @property
+    def is_closed(self) -> bool: ...
+    def run(
+        self,
+        kind: int,
+        type: int,
+        op: int,
+        peer: int,
+        source: Span | None,
+        out: Span | None,
+        count: int,
+        stream: Any = None,
+    ) -> None: ...
+    def watch(self) -> tuple[bool, int, int, float, str, int, int]: ...
+    def abort(self, message: str) -> None: ...

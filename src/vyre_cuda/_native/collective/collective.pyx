@@ -1,0 +1,170 @@
+# cython: language_level=3, freethreading_compatible=True
+"""Collectives: NCCL's library, members of groups of devices, and what they are given."""
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from vyre_cuda._native.collective.c_collective cimport (
+    VYC_ALL_GATHER, VYC_ALL_REDUCE, VYC_ALL_TO_ALL, VYC_BROADCAST, VYC_COMMUNICATOR_ID_BYTES, VYC_RECEIVE,
+    VYC_REDUCE_SCATTER, VYC_SEND, vyc_collective, vyc_collectives_begin, vyc_collectives_cancel,
+    vyc_collectives_end, vyc_communicator, vyc_communicator_abort, vyc_communicator_create,
+    vyc_communicator_release, vyc_communicator_run, vyc_communicator_state, vyc_communicator_watch, vyc_nccl_open,
+    vyc_nccl_unique_id, vyc_nccl_version,
+)
+from vyre_cuda._native.core.c_api cimport VYC_OK, vyc_buffer, vyc_status, vyc_stream
+from vyre_cuda._native.core.context cimport Context, Stream, load
+from vyre_cuda._native.core.status cimport check
+from vyre_cuda._native.memory.adopted cimport stream_of
+from vyre_cuda._native.memory.memory cimport Buffer, Span, buffer_of
+
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST = VYC_ALL_REDUCE, VYC_ALL_GATHER, VYC_REDUCE_SCATTER, VYC_BROADCAST
+ALL_TO_ALL, SEND, RECEIVE = VYC_ALL_TO_ALL, VYC_SEND, VYC_RECEIVE
+KINDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "recv")
+
+
+def nccl_open(path: str | None) -> None:
+    """Open libnccl.so.2, once for the process. UnsupportedError where that fails."""
+    cdef bytes encoded = b"" if path is None else path.encode()
+    cdef const char *name = NULL
+    if path is not None:
+        name = encoded
+    with nogil:
+        check(vyc_nccl_open(name))
+
+
+def nccl_version() -> int:
+    """major * 10000 + minor * 100 + patch; UnsupportedError before it was opened."""
+    cdef int32_t version = 0
+    check(vyc_nccl_version(&version))
+    return version
+
+
+def nccl_unique_id() -> bytes:
+    """What one rank makes and all get."""
+    cdef uint8_t made[VYC_COMMUNICATOR_ID_BYTES]
+    with nogil:
+        check(vyc_nccl_unique_id(made))
+    return (<char *>made)[:VYC_COMMUNICATOR_ID_BYTES]
+
+
+class Group:
+    """What this thread gives inside a `with` statement begins together at its end; after an exception nothing does."""
+
+    def __enter__(self) -> None:
+        check(vyc_collectives_begin())
+
+    def __exit__(self, kind, error, traceback) -> None:
+        if kind is not None:
+            vyc_collectives_cancel()
+            return
+        with nogil:
+            check(vyc_collectives_end())
+
+
+cdef class Member:
+    """One rank of a group of devices."""
+
+    cdef vyc_communicator *_h
+    cdef int _users  # threads that are in the middle of a call; changed with the GIL, or by nobody else
+    cdef object __weakref__
+    cdef readonly Context context
+    cdef readonly int rank
+    cdef readonly int size
+
+    def __init__(self, Context context not None, bytes identity not None, int rank, int size,
+                 int64_t timeout_ns) -> None:
+        """Returns when all ranks have come; KernelTimeoutError at the time limit."""
+        cdef const uint8_t *data = <const uint8_t *><char *>identity
+        if len(identity) != VYC_COMMUNICATOR_ID_BYTES:
+            raise ValueError(f"an identity of {len(identity)} bytes; NCCL's have {VYC_COMMUNICATOR_ID_BYTES}")
+        self.context = context
+        self.rank = rank
+        self.size = size
+        with nogil:
+            check(vyc_communicator_create(&self._h, context._h, data, rank, size, timeout_ns))
+
+    def __dealloc__(self):
+        with nogil:
+            vyc_communicator_release(self._h)
+
+    def close(self) -> None:
+        """ValueError while another thread gives it work."""
+        cdef vyc_communicator *handle = self._h
+        with cython.critical_section(self):
+            if self._users != 0:
+                raise ValueError("the communicator is in use by another thread")
+            handle = self._h
+            self._h = NULL
+        with nogil:
+            vyc_communicator_release(handle)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._h == NULL
+
+    def run(self, int kind, int type, int op, int peer, Span source, Span out, uint64_t count, stream=None) -> None:
+        """Give one collective of `count` elements (see vyc_collective) to a stream."""
+        cdef vyc_collective w
+        cdef Buffer from_buffer = None, to_buffer = None
+        cdef Stream on = stream_of(self.context, stream)
+        memset(&w, 0, sizeof(w))
+        w.struct_size = sizeof(w)
+        w.kind, w.type, w.op, w.peer, w.count = kind, type, op, peer, count
+        if source is not None:
+            from_buffer = held(source)
+            w.input, w.in_offset = from_buffer._h, source.offset
+        if out is not None:
+            to_buffer = from_buffer if out is source else held(out)
+            w.out, w.out_offset = to_buffer._h, out.offset
+        if on is not None:
+            w.stream = on._h
+        self.enter()
+        try:
+            with nogil:
+                check(vyc_communicator_run(self._h, &w))
+        finally:
+            self.leave()
+
+    cdef int enter(self) except -1:
+        with cython.critical_section(self):
+            if self._h == NULL:
+                raise ValueError("the communicator is closed")
+            self._users += 1
+        return 0
+
+    cdef void leave(self) noexcept:
+        with cython.critical_section(self):
+            self._users -= 1
+
+    def watch(self) -> tuple[bool, int, int, float, str, int, int]:
+        """(is ended, collectives issued, digest of them, seconds that the oldest has not ended, the last one, its
+        number of elements, NCCL's error)."""
+        cdef vyc_communicator_state state
+        memset(&state, 0, sizeof(state))
+        state.struct_size = sizeof(state)
+        self.enter()
+        try:
+            with nogil:
+                check(vyc_communicator_watch(self._h, &state))
+        finally:
+            self.leave()
+        return (bool(state.is_ended), state.issued, state.digest, state.waiting_ns / 1e9,
+                KINDS[state.last_kind], state.last_count, state.error)
+
+    def abort(self, str message not None) -> None:
+        """End it: waits for the device fail with CommunicationError and the message."""
+        cdef bytes encoded = message.encode()
+        cdef const char *text = encoded
+        self.enter()
+        try:
+            with nogil:
+                check(vyc_communicator_abort(self._h, text))
+        finally:
+            self.leave()
+
+
+cdef Buffer held(Span span):
+    cdef Buffer buffer = buffer_of(span)
+    if buffer is None:
+        raise ValueError("the array was freed")
+    return buffer

@@ -1,0 +1,316 @@
+"""A group of ranks as one of them sees it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from vyre_cuda._native.collective import collective as native
+from vyre_cuda._native.core.context import refuse_pickle
+from vyre_cuda.distributed.elements import combined_type, moved, op_of, part_of, require, require_size
+from vyre_cuda.errors import RecordingError
+
+if TYPE_CHECKING:
+    from vyre_cuda._native.collective.collective import Member
+    from vyre_cuda.distributed.watching import Watcher
+    from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.memory.array import DeviceArray
+
+
+class Communicator:
+    """A rank of a group; made by `vc.distributed.join`.
+
+    Every rank must call the same methods in the same order, with arrays of the same dtypes and sizes. A method gives
+    its work to the device in call order, or to `stream=`, and returns; `device.synchronize()` or `array.numpy()` waits.
+    Without `out=` the result is in the array itself. It is also a context manager that closes it.
+    """
+
+    def __init__(self, device: Device, member: Member, watcher: Watcher) -> None:
+        self.device = device
+        self._member, self._watcher = member, watcher
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank, from 0."""
+        return self._member.rank
+
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+        return self._member.size
+
+    # ---- collectives ------------------------------------------------------------------------------------------------
+
+    def all_reduce(
+        self, x: DeviceArray, op: str = "add", out: DeviceArray | None = None, *, stream: Any = None
+    ) -> DeviceArray:
+        """The combination of all ranks' arrays, on every rank.
+
+        Parameters
+        ----------
+        x
+            The array of this rank.
+        op
+            "add", "multiply", "min" or "max".
+        out
+            An array of the same size and dtype for the result; None for `x` itself.
+        stream
+            A stream; None for call order.
+
+        Returns
+        -------
+        DeviceArray
+            `out`, or `x`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Arrays that do not fit, or of another device.
+        CommunicationError
+            The communicator was ended: a rank is gone or late.
+        """
+        number = op_of("all_reduce", op)
+        require("all_reduce", "x", x)
+        result = x if out is None else require("all_reduce", "out", out, x)
+        if out is not None:
+            require_size("all_reduce", "out", out, x.size, "as x has")
+        self._run(native.ALL_REDUCE, combined_type("all_reduce", x), number, 0, x, result, x.size, stream)
+        return result
+
+    def all_gather(self, x: DeviceArray, out: DeviceArray | None = None, *, stream: Any = None) -> DeviceArray:
+        """All ranks' arrays, one after the other, on every rank.
+
+        Parameters
+        ----------
+        x
+            The array of this rank; without `out`, an array for all, in which this rank's part has been written.
+        out
+            An array of `size` times as many elements.
+        stream
+            A stream; None for call order.
+
+        Returns
+        -------
+        DeviceArray
+            `out`, or `x`.
+
+        Raises
+        ------
+        TypeError, ValueError, CommunicationError
+            As for `all_reduce`.
+        """
+        require("all_gather", "x", x)
+        if out is None:
+            result, part = x, part_of("all_gather", x, self.size)
+            x = self._part(x, part)
+        else:
+            result, part = require("all_gather", "out", out, x), x.size
+            require_size("all_gather", "out", out, part * self.size, f"those of {self.size} ranks")
+        type_, count = moved(x, part)
+        self._run(native.ALL_GATHER, type_, 0, 0, x, result, count, stream)
+        return result
+
+    def reduce_scatter(
+        self, x: DeviceArray, op: str = "add", out: DeviceArray | None = None, *, stream: Any = None
+    ) -> DeviceArray:
+        """This rank's part of the combination of all ranks' arrays.
+
+        Parameters
+        ----------
+        x
+            The array of this rank, with a part for each rank.
+        op
+            "add", "multiply", "min" or "max".
+        out
+            An array for the part; None for this rank's part of `x`.
+        stream
+            A stream; None for call order.
+
+        Returns
+        -------
+        DeviceArray
+            `out`, or a view of the part of `x`.
+
+        Raises
+        ------
+        TypeError, ValueError, CommunicationError
+            As for `all_reduce`.
+        """
+        number = op_of("reduce_scatter", op)
+        require("reduce_scatter", "x", x)
+        part = part_of("reduce_scatter", x, self.size)
+        result = self._part(x, part) if out is None else require("reduce_scatter", "out", out, x)
+        require_size("reduce_scatter", "out", result, part, f"a part of x for {self.size} ranks")
+        type_ = combined_type("reduce_scatter", x)
+        self._run(native.REDUCE_SCATTER, type_, number, 0, x, result, part, stream)
+        return result
+
+    def broadcast(
+        self, x: DeviceArray, root: int = 0, out: DeviceArray | None = None, *, stream: Any = None
+    ) -> DeviceArray:
+        """The array of rank `root`, on every rank.
+
+        Parameters
+        ----------
+        x
+            The array of this rank; only that of `root` is read.
+        root
+            The rank whose array it is.
+        out
+            An array for the result; None for `x` itself.
+        stream
+            A stream; None for call order.
+
+        Returns
+        -------
+        DeviceArray
+            `out`, or `x`.
+
+        Raises
+        ------
+        TypeError, ValueError, CommunicationError
+            As for `all_reduce`.
+        """
+        require("broadcast", "x", x)
+        result = x if out is None else require("broadcast", "out", out, x)
+        require_size("broadcast", "out", result, x.size, "as x has")
+        type_, count = moved(x, x.size)
+        self._run(native.BROADCAST, type_, 0, self._rank("broadcast", root), x, result, count, stream)
+        return result
+
+    def all_to_all(self, x: DeviceArray, out: DeviceArray | None = None, *, stream: Any = None) -> DeviceArray:
+        """Part i of every rank's array, on rank i, by rank.
+
+        Parameters
+        ----------
+        x
+            The array of this rank, with a part for each rank.
+        out
+            An array of the same size; None for `x` itself, which is copied first.
+        stream
+            A stream; None for call order.
+
+        Returns
+        -------
+        DeviceArray
+            `out`, or `x`.
+
+        Raises
+        ------
+        TypeError, ValueError, CommunicationError
+            As for `all_reduce`.
+        """
+        require("all_to_all", "x", x)
+        part = part_of("all_to_all", x, self.size)
+        result = x if out is None else require("all_to_all", "out", out, x)
+        require_size("all_to_all", "out", result, x.size, "as x has")
+        source = x.copy() if out is None else x
+        type_, count = moved(x, part)
+        self._run(native.ALL_TO_ALL, type_, 0, 0, source, result, count, stream)
+        return result
+
+    def send(self, x: DeviceArray, to: int, *, stream: Any = None) -> None:
+        """Send an array to another rank, which calls `recv`.
+
+        Parameters
+        ----------
+        x
+            The array.
+        to
+            The rank.
+        stream
+            A stream; None for call order.
+
+        Raises
+        ------
+        TypeError, ValueError, CommunicationError
+            As for `all_reduce`.
+        """
+        type_, count = moved(require("send", "x", x), x.size)
+        self._run(native.SEND, type_, 0, self._rank("send", to), x, None, count, stream)
+
+    def recv(self, x: DeviceArray, source: int, *, stream: Any = None) -> DeviceArray:
+        """Receive an array of the same size and dtype that another rank sends.
+
+        Parameters
+        ----------
+        x
+            The array that is written.
+        source
+            The rank.
+        stream
+            A stream; None for call order.
+
+        Returns
+        -------
+        DeviceArray
+            `x`.
+
+        Raises
+        ------
+        TypeError, ValueError, CommunicationError
+            As for `all_reduce`.
+        """
+        type_, count = moved(require("recv", "x", x), x.size)
+        self._run(native.RECEIVE, type_, 0, self._rank("recv", source), None, x, count, stream)
+        return x
+
+    def group(self) -> native.Group:
+        """Collectives of this thread inside the `with` statement begin together at its end: sends and receives of a
+        ring, say, which would wait for each other one by one. After an exception none of them begins.
+
+        Returns
+        -------
+        context manager
+            For a `with` statement.
+        """
+        return native.Group()
+
+    # ---- life -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Wait for the device's work and leave the group. Graphs that have its collectives must be gone before."""
+        self._watcher.stop()
+        self._member.close()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._member.is_closed
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    __reduce_ex__ = refuse_pickle
+
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.distributed.Communicator rank {self.rank} of {self.size} on {self.device.properties.label}>"
+
+    # ---- inside -----------------------------------------------------------------------------------------------------
+
+    def _run(
+        self,
+        kind: int,
+        type_: int,
+        op: int,
+        peer: int,
+        source: DeviceArray | None,
+        out: DeviceArray | None,
+        count: int,
+        stream: Any,
+    ) -> None:
+        if self.device._recorder() is not None:
+            raise RecordingError(f"{native.KINDS[kind]} cannot be recorded")
+        self._member.run(kind, type_, op, peer, source, out, count, stream)
+
+    def _part(self, x: DeviceArray, part: int) -> DeviceArray:
+        return x._flat(self.rank * part, (self.rank + 1) * part)
+
+    def _rank(self, what: str, rank: Any) -> int:
+        if isinstance(rank, bool) or not isinstance(rank, int):
+            raise TypeError(f"{what}: a rank of type {type(rank).__name__}; an int is needed")
+        if not 0 <= rank < self.size:
+            raise ValueError(f"{what}: rank {rank} of {self.size} ranks")
+        return rank

@@ -1,0 +1,54 @@
+"""Types, operations and sizes of collectives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vyre_cuda.runtime.memory.array import DeviceArray
+
+# NCCL's numbers.
+_TYPES = {"i8": 0, "u8": 1, "i32": 2, "u32": 3, "i64": 4, "u64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
+_OPS = {"add": 0, "multiply": 1, "max": 2, "min": 3}
+_BYTES = 1
+
+
+def op_of(what: str, op: Any) -> int:
+    found = _OPS.get(op) if isinstance(op, str) else None
+    if found is None:
+        raise ValueError(f"{what}: op={op!r}; it must be one of {', '.join(_OPS)}")
+    return found
+
+
+def combined_type(what: str, array: DeviceArray) -> int:
+    """The number of a type that NCCL can combine."""
+    found = _TYPES.get(array.type.name)
+    if found is None:
+        raise TypeError(f"{what} of an array of {array.dtype}; NCCL combines {', '.join(_TYPES)}")
+    return found
+
+
+def moved(array: DeviceArray, count: int) -> tuple[int, int]:
+    """The number of a type that moves such elements, and how many of it `count` are: any type can be moved."""
+    found = _TYPES.get(array.type.name)
+    return (_BYTES, count * array.dtype.itemsize) if found is None else (found, count)
+
+
+def require(what: str, name: str, array: Any, like: DeviceArray | None = None) -> DeviceArray:
+    """A device array, of the dtype of `like`."""
+    if not isinstance(array, DeviceArray):
+        raise TypeError(f"{what}: {name} is a {type(array).__name__}; it must be a DeviceArray")
+    if like is not None and array.dtype != like.dtype:
+        raise TypeError(f"{what}: {name} is an array of {array.dtype}, and the other one of {like.dtype}")
+    return array
+
+
+def require_size(what: str, name: str, array: DeviceArray, size: int, why: str) -> None:
+    if array.size != size:
+        raise ValueError(f"{what}: {name} has {array.size} elements; it needs {size}, {why}")
+
+
+def part_of(what: str, array: DeviceArray, size: int) -> int:
+    """How many elements each rank's part has."""
+    if array.size % size:
+        raise ValueError(f"{what}: an array of {array.size} elements has no equal parts for {size} ranks")
+    return array.size // size

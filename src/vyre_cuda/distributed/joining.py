@@ -1,0 +1,145 @@
+"""Joining a group of processes, each with a device."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from vyre_cuda._native.collective.collective import Member, nccl_unique_id
+from vyre_cuda.distributed.communicator import Communicator
+from vyre_cuda.distributed.launchers import Place, place_of
+from vyre_cuda.distributed.library import open_nccl
+from vyre_cuda.distributed.session import Session, listen, open_session
+from vyre_cuda.distributed.watching import Watcher
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
+
+# Any broadcast of bytes from rank 0: rank 0 gives them, the others None, and all get them.
+Exchange: TypeAlias = Callable[[bytes | None], bytes]
+
+_lock = threading.Lock()
+_sessions: dict[tuple[int, int, str, int], Session] = {}  # of the launcher's group: one for the process
+_joined = 0  # communicators that this process has joined by it
+
+
+def join(
+    device: Device,
+    exchange: Exchange | None = None,
+    *,
+    rank: int | None = None,
+    size: int | None = None,
+    timeout: float = 120.0,
+    limit: float = 300.0,
+) -> Communicator:
+    """Make this process, with a device of its own, one rank of a group, and wait for the others.
+
+    All ranks must call it. Without `exchange` the rank comes from what torchrun, mpiexec or Slurm has set, and ranks
+    meet at a port of rank 0's machine, next to MASTER_PORT: docs/distributed.md.
+
+    Parameters
+    ----------
+    device
+        The device of this rank; no two ranks have the same GPU.
+    exchange
+        A broadcast of bytes from rank 0, such as `lambda data: comm.bcast(data, root=0)` of mpi4py, or one made with
+        Ray: rank 0 gives bytes, the others None, and all get rank 0's.
+    rank, size
+        With `exchange`: which rank this is, of how many. None for what the launcher has set.
+    timeout
+        Seconds to wait for the other ranks.
+    limit
+        Seconds after which a collective that has not ended is ended, on all ranks, with an error that says what the
+        ranks were doing.
+
+    Returns
+    -------
+    Communicator
+        The group, as this rank sees it.
+
+    Raises
+    ------
+    UnsupportedError
+        NCCL is not installed; it says what to install.
+    KernelTimeoutError
+        Ranks that have not come in time; it says which.
+    CommunicationError
+        A rank ended meanwhile, or the ranks do not fit together.
+    ValueError
+        No launcher has set a rank, and it was not given.
+    """
+    if not timeout > 0 or not limit > 0:
+        raise ValueError(f"timeout={timeout!r}, limit={limit!r}; both must be more than 0 seconds")
+    open_nccl()
+    begin = time.monotonic()
+    place = place_of(os.environ)
+    if exchange is None:
+        if rank is not None or size is not None:
+            raise ValueError("rank= and size= are for a group with exchange=; without it the launcher has set them")
+        if place is None:
+            raise ValueError(
+                "this process was not started by torchrun, mpiexec or Slurm: give exchange=, a broadcast of bytes, "
+                "with rank= and size=, or use vc.distributed.local for several devices of one process"
+            )
+        session, number = _launched(place, timeout)
+        rank, size = place.rank, place.size
+    else:
+        rank = rank if rank is not None else place.rank if place is not None else None
+        size = size if size is not None else place.size if place is not None else None
+        if rank is None or size is None or not 0 <= rank < size:
+            raise ValueError(f"rank={rank!r}, size={size!r}; with exchange= both are needed, and 0 <= rank < size")
+        session, number = _exchanged(exchange, rank, size, timeout), 0
+    left = max(timeout - (time.monotonic() - begin), 0.1)
+    identity = nccl_unique_id() if rank == 0 else b""
+    given = session.gather(f"join {number}", identity.hex(), left)
+    left = max(timeout - (time.monotonic() - begin), 0.1)
+    member = Member(device.context, bytes.fromhex(given[0]), rank, size, int(left * 1e9))
+    return Communicator(device, member, Watcher(member, session, number, limit))
+
+
+def _launched(place: Place, timeout: float) -> tuple[Session, int]:
+    """The session of the launcher's group, and how many communicators have been joined by it."""
+    global _joined
+    key = (place.rank, place.size, place.address, place.port)
+    with _lock:
+        session = _sessions.get(key)
+        if session is None:
+            token = f"{place.launcher} {os.environ.get('TORCHELASTIC_RUN_ID', '')}"
+            session = open_session(place.rank, place.size, place.address, place.port, token, timeout)
+            _sessions[key] = session
+            atexit.register(session.leave)
+        _joined += 1
+        return session, _joined
+
+
+def _exchanged(exchange: Exchange, rank: int, size: int, timeout: float) -> Session:
+    """Rank 0 listens wherever a port is free, and says so by the broadcast."""
+    listener = listen(0) if rank == 0 else None
+    told = None
+    if listener is not None:
+        where = {"address": _own_address(), "port": listener.getsockname()[1], "token": secrets.token_hex(8)}
+        told = json.dumps(where).encode()
+    answer = exchange(told)
+    if not isinstance(answer, (bytes, bytearray)):
+        raise TypeError(f"exchange returned a {type(answer).__name__}; it must return the bytes that rank 0 gave")
+    where = json.loads(answer)
+    session = open_session(rank, size, where["address"], where["port"], where["token"], timeout, listener)
+    atexit.register(session.leave)
+    return session
+
+
+def _own_address() -> str:
+    """How other machines reach this one; no packet is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"

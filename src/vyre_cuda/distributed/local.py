@@ -1,0 +1,261 @@
+"""Several devices of one process as a group."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from vyre_cuda._native.collective import collective as native
+from vyre_cuda._native.collective.collective import Member
+from vyre_cuda._native.core.context import refuse_pickle
+from vyre_cuda.distributed.communicator import Communicator
+from vyre_cuda.distributed.library import open_nccl
+from vyre_cuda.distributed.watching import Watcher
+from vyre_cuda.errors import CommunicationError
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.memory.array import DeviceArray
+
+
+def local(devices: Sequence[Device], *, timeout: float = 120.0, limit: float = 300.0) -> LocalCommunicator:
+    """Make several devices of this process a group; its methods take one array for each device.
+
+    Parameters
+    ----------
+    devices
+        Devices of different GPUs; the first is rank 0.
+    timeout
+        Seconds to wait for NCCL to connect them.
+    limit
+        Seconds after which a collective that has not ended is ended with an error.
+
+    Returns
+    -------
+    LocalCommunicator
+        The group.
+
+    Raises
+    ------
+    UnsupportedError
+        NCCL is not installed; it says what to install.
+    ValueError
+        No devices, or one GPU twice.
+    """
+    given = list(devices)
+    places = [(device.properties.is_emulator, device.properties.ordinal) for device in given]
+    if not given or len(set(places)) != len(places):
+        raise ValueError("a group needs devices of different GPUs")
+    open_nccl()
+    identity = native.nccl_unique_id()
+    members = _members(given, identity, timeout)
+    ranks = [
+        Communicator(device, member, Watcher(member, None, 0, limit))
+        for device, member in zip(given, members, strict=True)
+    ]
+    return LocalCommunicator(ranks)
+
+
+def _members(devices: list[Device], identity: bytes, timeout: float) -> list[Member]:
+    """NCCL connects them while each waits, in a thread of its own."""
+    made: dict[int, Member] = {}
+    failures: list[BaseException] = []
+
+    def meet(rank: int) -> None:
+        try:
+            made[rank] = Member(devices[rank].context, identity, rank, len(devices), int(timeout * 1e9))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=meet, args=(rank,)) for rank in range(len(devices))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return [made[rank] for rank in range(len(devices))]
+
+
+class LocalCommunicator:
+    """A group of devices of one process; made by `vc.distributed.local`. Each method takes and returns a list with one
+    array for each device, in their order; it is also a context manager that closes it.
+    """
+
+    def __init__(self, ranks: list[Communicator]) -> None:
+        self.ranks = tuple(ranks)
+
+    @property
+    def size(self) -> int:
+        """The number of devices."""
+        return len(self.ranks)
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices, by rank."""
+        return tuple(rank.device for rank in self.ranks)
+
+    def all_reduce(self, xs: Sequence[DeviceArray], op: str = "add", out: Sequence[DeviceArray] | None = None) -> Any:
+        """`Communicator.all_reduce` of each device.
+
+        Parameters
+        ----------
+        xs
+            An array of each device.
+        op
+            "add", "multiply", "min" or "max".
+        out
+            An array of each device for the result; None for those of `xs`.
+
+        Returns
+        -------
+        list of DeviceArray
+            The results.
+
+        Raises
+        ------
+        TypeError, ValueError, CommunicationError
+            As for `Communicator.all_reduce`.
+        """
+        return self._each("all_reduce", xs, out, op=op)
+
+    def all_gather(self, xs: Sequence[DeviceArray], out: Sequence[DeviceArray] | None = None) -> Any:
+        """`Communicator.all_gather` of each device.
+
+        Parameters
+        ----------
+        xs, out
+            An array of each device.
+
+        Returns
+        -------
+        list of DeviceArray
+            The results.
+
+        Raises
+        ------
+        TypeError, ValueError, CommunicationError
+            As for `Communicator.all_gather`.
+        """
+        return self._each("all_gather", xs, out)
+
+    def reduce_scatter(
+        self, xs: Sequence[DeviceArray], op: str = "add", out: Sequence[DeviceArray] | None = None
+    ) -> Any:
+        """`Communicator.reduce_scatter` of each device.
+
+        Parameters
+        ----------
+        xs, out
+            An array of each device.
+        op
+            "add", "multiply", "min" or "max".
+
+        Returns
+        -------
+        list of DeviceArray
+            The results.
+
+        Raises
+        ------
+        TypeError, ValueError, CommunicationError
+            As for `Communicator.reduce_scatter`.
+        """
+        return self._each("reduce_scatter", xs, out, op=op)
+
+    def broadcast(self, xs: Sequence[DeviceArray], root: int = 0, out: Sequence[DeviceArray] | None = None) -> Any:
+        """`Communicator.broadcast` of each device.
+
+        Parameters
+        ----------
+        xs, out
+            An array of each device.
+        root
+            The place of the device whose array it is.
+
+        Returns
+        -------
+        list of DeviceArray
+            The results.
+
+        Raises
+        ------
+        TypeError, ValueError, CommunicationError
+            As for `Communicator.broadcast`.
+        """
+        return self._each("broadcast", xs, out, root=root)
+
+    def all_to_all(self, xs: Sequence[DeviceArray], out: Sequence[DeviceArray] | None = None) -> Any:
+        """`Communicator.all_to_all` of each device.
+
+        Parameters
+        ----------
+        xs, out
+            An array of each device.
+
+        Returns
+        -------
+        list of DeviceArray
+            The results.
+
+        Raises
+        ------
+        TypeError, ValueError, CommunicationError
+            As for `Communicator.all_to_all`.
+        """
+        return self._each("all_to_all", xs, out)
+
+    def group(self) -> native.Group:
+        """Collectives of this thread inside the `with` statement begin together at its end; after an exception none.
+
+        Returns
+        -------
+        context manager
+            For a `with` statement.
+        """
+        return native.Group()
+
+    def close(self) -> None:
+        """Wait for the devices' work and end the group. Graphs that have its collectives must be gone before."""
+        for rank in self.ranks:
+            rank._watcher.stop()
+        for device in self.devices:
+            with suppress(CommunicationError):  # its waits have said so
+                if not device.is_closed:
+                    device.synchronize()
+        threads = [threading.Thread(target=rank.close) for rank in self.ranks]  # NCCL may wait for the others
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def __enter__(self) -> LocalCommunicator:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    __reduce_ex__ = refuse_pickle
+
+    def __repr__(self) -> str:
+        return f"<vyre_cuda.distributed.LocalCommunicator of {', '.join(d.properties.label for d in self.devices)}>"
+
+    def _each(self, method: str, xs: Any, out: Any, **options: Any) -> Any:
+        xs = self._one_each(method, "xs", xs)
+        outs = [None] * self.size if out is None else self._one_each(method, "out", out)
+        with self.group():
+            return [
+                getattr(rank, method)(x, out=to, **options) for rank, x, to in zip(self.ranks, xs, outs, strict=True)
+            ]
+
+    def _one_each(self, method: str, name: str, arrays: Any) -> list[Any]:
+        if not isinstance(arrays, (list, tuple)):
+            raise TypeError(
+                f"{method}: {name} is a {type(arrays).__name__}; it must be a list with an array of each device"
+            )
+        if len(arrays) != self.size:
+            raise ValueError(f"{method}: {name} has {len(arrays)} arrays for {self.size} devices")
+        return list(arrays)

@@ -1,0 +1,191 @@
+"""This process among the ranks of its group: the connection to rank 0, and who of the others is gone.
+
+Ranks meet at rank 0, over TCP, without PyTorch; NCCL has connections of its own. The connection stays while the process
+lives, and so tells the others when it ends.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from vyre_cuda.distributed.messages import MAGIC, receive, send
+from vyre_cuda.distributed.server import Server
+from vyre_cuda.errors import CommunicationError, KernelTimeoutError
+
+
+def listen(port: int) -> socket.socket:
+    """A socket at a port of this machine; 0: any that is free."""
+    listener = socket.create_server(("", port), backlog=512)
+    listener.set_inheritable(False)
+    return listener
+
+
+class Session:
+    """One rank; made by `open_session`. Every wait has a time limit, and says who is missing."""
+
+    def __init__(self, connection: socket.socket, rank: int, size: int, server: Server | None) -> None:
+        self.rank, self.size = rank, size
+        self._connection, self._server = connection, server
+        self._change = threading.Condition()  # guards the rest, and sends
+        self._gathered: dict[str, list[Any]] = {}
+        self._missing: dict[str, list[int]] = {}
+        self._states: dict[str, Any] | None = None
+        self.gone: set[int] = set()
+        self.left: set[int] = set()
+        self._is_over = False
+        threading.Thread(target=self._listen, name="vyre_cuda session", daemon=True).start()
+
+    def gather(self, name: str, value: Any, timeout: float) -> list[Any]:
+        """Each rank's value, once all have given theirs under this name."""
+        self._send({"op": "gather", "name": name, "value": value})
+        limit = time.monotonic() + timeout
+        with self._change:
+            while name not in self._gathered:
+                if name in self._missing:
+                    break
+                if self.gone:
+                    raise self.error("a rank ended before all had joined")
+                if not self._change.wait(max(limit - time.monotonic(), 0.0)) and time.monotonic() >= limit:
+                    break
+            else:
+                return self._gathered.pop(name)
+        raise self._late(name, timeout)
+
+    def publish(self, state: Any) -> None:
+        """Tell rank 0 what this rank has given to its device."""
+        self._send({"op": "state", "state": state})
+
+    def states(self, timeout: float = 2.0) -> dict[int, Any]:
+        """What each rank has told; {} where rank 0 does not answer."""
+        with self._change:
+            self._states = None
+        try:
+            self._send({"op": "states"})
+        except CommunicationError:
+            return {}
+        with self._change:
+            self._change.wait_for(lambda: self._states is not None or self._is_over, timeout)
+            return self._told_states()
+
+    def _told_states(self) -> dict[int, Any]:
+        return {} if self._states is None else {int(rank): state for rank, state in self._states.items()}
+
+    def leave(self) -> None:
+        """The process ends, as it should: the others need not call that a failure."""
+        with suppress(CommunicationError):
+            self._send({"op": "leave"})
+
+    def error(self, what: str) -> CommunicationError:
+        """For ranks that are gone."""
+        return CommunicationError(
+            f"{named(self.gone)} of {self.size} ranks {_is(self.gone)} gone: {what}", sorted(self.gone)
+        )
+
+    def _late(self, name: str, timeout: float) -> Exception:
+        with self._change:
+            is_told = name in self._missing
+        if not is_told:
+            self._send({"op": "missing", "name": name})
+        with self._change:
+            self._change.wait_for(lambda: name in self._missing or self._is_over, 2.0)
+            missing = self._missing.pop(name, [])
+        who = named(missing) if missing else "some ranks"
+        return KernelTimeoutError(
+            f"rank {self.rank} waited {timeout:g} s for the other ranks, and {who} of {self.size} did not come"
+        )
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            with self._change:
+                send(self._connection, message)
+        except OSError:
+            self._lose()
+            raise self.error("its connection is closed") from None
+
+    def _listen(self) -> None:
+        while (message := receive(self._connection)) is not None:
+            with self._change:
+                self._take(message)
+                self._change.notify_all()
+        self._lose()
+
+    def _lose(self) -> None:
+        with self._change:
+            self._is_over = True
+            if 0 not in self.left and self.rank != 0:
+                self.gone.add(0)
+            self._change.notify_all()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        op = message["op"]
+        if op == "gathered":
+            self._gathered[message["name"]] = message["values"]
+        elif op == "missing":
+            self._missing[message["name"]] = message["ranks"]
+        elif op == "states":
+            self._states = message["states"]
+        elif op == "gone":
+            self.gone.add(message["rank"])
+        elif op == "left":
+            self.left.add(message["rank"])
+
+
+def named(ranks: Any) -> str:
+    listed = [str(rank) for rank in sorted(ranks)]
+    return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {', '.join(listed)}"
+
+
+def _is(ranks: Any) -> str:
+    return "is" if len(ranks) == 1 else "are"
+
+
+def open_session(
+    rank: int, size: int, address: str, port: int, token: str, timeout: float, listener: socket.socket | None = None
+) -> Session:
+    """Meet at rank 0, which listens there. KernelTimeoutError where it does not come, CommunicationError where the two
+    do not fit."""
+    server = None
+    if rank == 0:
+        try:
+            server = Server(listener if listener is not None else listen(port), size, token)
+        except OSError as error:
+            raise CommunicationError(
+                f"rank 0 cannot listen at port {port}: {error}; set VYRE_CUDA_RENDEZVOUS_PORT to a free one for all "
+                "ranks"
+            ) from None
+        address = "127.0.0.1"
+    connection = _connected(address, port, rank, timeout)
+    send(connection, {"magic": MAGIC, "rank": rank, "size": size, "token": token})
+    connection.settimeout(timeout)
+    answer = receive(connection)
+    connection.settimeout(None)
+    if answer is None:
+        raise CommunicationError(
+            f"what listens at {address}:{port} is not rank 0 of this group; set VYRE_CUDA_RENDEZVOUS_PORT to a free "
+            "port for all ranks"
+        )
+    if answer["op"] == "refused":
+        raise CommunicationError(f"rank 0 refused rank {rank}: {answer['why']}")
+    return Session(connection, rank, size, server)
+
+
+def _connected(address: str, port: int, rank: int, timeout: float) -> socket.socket:
+    limit = time.monotonic() + timeout
+    pause = 0.01
+    while True:
+        try:
+            connection = socket.create_connection((address, port), timeout=max(limit - time.monotonic(), 0.1))
+            connection.settimeout(None)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return connection
+        except OSError as error:
+            if time.monotonic() + pause > limit:
+                raise KernelTimeoutError(
+                    f"rank {rank} waited {timeout:g} s for rank 0 at {address}:{port}, which did not come: {error}"
+                ) from None
+        time.sleep(pause)
+        pause = min(pause * 2, 0.5)

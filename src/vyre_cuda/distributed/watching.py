@@ -1,0 +1,104 @@
+"""The thread that watches a communicator: it ends what would wait for ever, and says why.
+
+A rank that is gone, an error of NCCL, and work that has not ended within the limit each end the communicator; then the
+waits for its device fail with the reason.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+from vyre_cuda._native.collective.collective import Member
+from vyre_cuda.distributed.session import Session, named
+from vyre_cuda.errors import Error
+
+_PAUSE = 0.1  # seconds between two looks
+# Seconds that work may need to end although a rank has left in order: it has given all of its own before.
+_AFTER_LEAVING = 5.0
+
+
+class Watcher:
+    """Of one rank. `session` is None for a group of one process, where nobody can be gone."""
+
+    def __init__(self, member: Member, session: Session | None, number: int, limit: float) -> None:
+        self.session, self.limit = session, limit
+        self._number = number
+        self._stop = threading.Event()
+        self._told: tuple[Any, ...] = ()
+        arguments = (weakref.ref(member), weakref.ref(self))
+        self._thread = threading.Thread(target=_watch, args=arguments, name="vyre_cuda communicator", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def look(self, member: Member) -> bool:
+        """One look; whether to go on."""
+        is_ended, issued, digest, waiting, last, count, error = member.watch()
+        if is_ended:
+            return False
+        state = (issued, digest, last, count)
+        if self.session is not None and state != self._told:
+            self._told = state
+            self.session.publish(
+                {"number": self._number, "issued": issued, "digest": f"{digest:016x}", "last": last, "count": count}
+            )
+        why = self._reason(member, waiting, error, state)
+        if why is not None:
+            member.abort(why)
+        return why is None
+
+    def _reason(self, member: Member, waiting: float, error: int, state: tuple[Any, ...]) -> str | None:
+        """Why to end the communicator."""
+        session = self.session
+        if session is not None and session.gone:
+            return str(session.error(f"rank {member.rank} ended its communicator, and what it computed is unspecified"))
+        if error:
+            return f"NCCL reports error {error} for rank {member.rank}; {self._compared(member, state)}"
+        if session is not None and session.left and waiting > min(_AFTER_LEAVING, self.limit):
+            return f"{named(session.left)} left the group while rank {member.rank} waits for {_described(state)}"
+        if waiting > self.limit:
+            compared = self._compared(member, state)
+            return f"{_described(state)} of rank {member.rank} has not ended after {waiting:.1f} s; {compared}"
+        return None
+
+    def _compared(self, member: Member, state: tuple[Any, ...]) -> str:
+        """What the others have done instead."""
+        if self.session is None:
+            return "the other devices of the group may have been given other collectives"
+        others = self.session.states()
+        issued, digest, *_ = state
+        words = []
+        for rank in range(member.size):
+            other = others.get(rank)
+            if rank == member.rank:
+                continue
+            if other is None or other["number"] != self._number:
+                words.append(f"rank {rank} has given none")
+            elif other["issued"] != issued:
+                words.append(f"rank {rank} has given {other['issued']} (the last: {other['last']} of {other['count']})")
+            elif other["digest"] != f"{digest:016x}":
+                words.append(f"rank {rank} has given others: its last is {other['last']} of {other['count']} elements")
+        return "; ".join(words) or "all ranks have given the same collectives"
+
+
+def _described(state: tuple[Any, ...]) -> str:
+    issued, _, last, count = state
+    return f"the {last} of {count} elements, collective {issued},"
+
+
+def _watch(member: weakref.ref[Member], watcher: weakref.ref[Watcher]) -> None:
+    while True:
+        alive, own = member(), watcher()
+        if alive is None or own is None or own._stop.wait(_PAUSE):
+            return
+        try:
+            if not own.look(alive):
+                return
+        except Error:
+            return  # the device is closed or lost, and its waits say so
+        del alive, own

@@ -1,0 +1,60 @@
+"""Groups of devices: on the emulator with a fake libnccl.so.2, which is built here; on GPUs with NCCL, as many as there
+are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+
+MOST = 4
+
+
+@pytest.fixture(scope="session")
+def nccl(device_name: int | str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What names the library in the environment of this process and of those that it starts."""
+    if not str(device_name).startswith("emulator"):
+        yield {}
+        return
+    path = tmp_path_factory.mktemp("nccl") / "libnccl.so.2"
+    source = Path(__file__).with_name("fake_nccl.c")
+    words = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-o", str(path), str(source)]
+    subprocess.run([*words, "-ldl", "-lrt"], check=True, timeout=120)
+    named = {
+        "VYRE_CUDA_NCCL": str(path),
+        "FAKE_NCCL_DRIVER": os.path.join(get_library_dir(), EMULATOR_LIBRARY),
+        "VYRE_CUDA_EMULATOR_DEVICES": str(MOST),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in named.items():
+            patch.setenv(name, value)
+        yield named
+
+
+@pytest.fixture(scope="session")
+def gpus(device_name: int | str) -> int:
+    """How many devices a group can have."""
+    if str(device_name).startswith("emulator"):
+        return MOST
+    return sum(info.kind == "cuda" for info in vc.devices())
+
+
+@pytest.fixture
+def devices(
+    nccl: dict[str, str], gpus: int, device_name: int | str, request: pytest.FixtureRequest
+) -> Iterator[list[vc.Device]]:
+    """All devices of a group."""
+    kind = "cuda"
+    if str(device_name).startswith("emulator"):
+        request.getfixturevalue("emulator").set("device_count", MOST)
+        kind = "emulator"
+    opened = [vc.Device(f"{kind}:{number}") for number in range(gpus)]
+    yield opened
+    for device in opened:
+        device.close()

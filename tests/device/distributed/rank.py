@@ -1,0 +1,122 @@
+"""One rank of a group of processes, as tests start it: `python rank.py KIND SCENE`; it prints what it has seen."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+
+import vyre_cuda as vc
+
+N = 840
+
+
+def sums(device: vc.Device) -> None:
+    with vc.distributed.join(device, timeout=60) as comm:
+        x = device.array(np.arange(N, dtype=np.int64) * (comm.rank + 1))
+        comm.all_reduce(x)
+        assert (x.numpy() == np.arange(N) * sum(range(1, comm.size + 1))).all()
+        y = device.full(3, comm.rank, vc.i32)
+        assert comm.all_gather(y, out=device.zeros(3 * comm.size, vc.i32)).numpy().tolist() == [
+            rank for rank in range(comm.size) for _ in range(3)
+        ]
+        if comm.size > 1:
+            received = device.zeros(3, vc.i32)
+            with comm.group():
+                comm.send(y, (comm.rank + 1) % comm.size)
+                comm.recv(received, (comm.rank - 1) % comm.size)
+            assert received.numpy().tolist() == [(comm.rank - 1) % comm.size] * 3
+    with vc.distributed.join(device, timeout=60) as comm:  # another one of the same processes
+        assert comm.broadcast(device.full(2, comm.rank + 5, vc.u8)).numpy().tolist() == [5, 5]
+    print("sums hold", comm.rank, comm.size, flush=True)
+
+
+def killed(device: vc.Device) -> None:
+    """The last rank ends without a word while the others wait for it."""
+    with vc.distributed.join(device, timeout=60) as comm:
+        comm.all_reduce(device.zeros(4, vc.f32))
+        device.synchronize()
+        if comm.rank == comm.size - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        begin = time.monotonic()
+        x = comm.all_reduce(device.zeros(4, vc.f32))
+        try:
+            x.numpy()
+        except vc.CommunicationError as error:
+            print("told", time.monotonic() - begin < 30, error, flush=True)
+
+
+def leaving(device: vc.Device) -> None:
+    """The last rank ends in order, but one collective too early."""
+    with vc.distributed.join(device, timeout=60, limit=3.0) as comm:
+        if comm.rank == comm.size - 1:
+            return
+        try:
+            comm.all_reduce(device.zeros(4, vc.f32)).numpy()
+        except vc.CommunicationError as error:
+            print("told", error, flush=True)
+
+
+def other_orders(device: vc.Device) -> None:
+    with vc.distributed.join(device, timeout=60, limit=2.0) as comm:
+        x = device.zeros(8, vc.f32)
+        try:
+            if comm.rank == 0:
+                comm.all_reduce(x)
+                comm.broadcast(x)
+            else:
+                comm.broadcast(x)
+                comm.all_reduce(x)
+            x.numpy()
+        except vc.CommunicationError as error:
+            print("told", error, flush=True)
+        time.sleep(0.5)
+
+
+def other_sizes(device: vc.Device) -> None:
+    with vc.distributed.join(device, timeout=60, limit=2.0) as comm:
+        try:
+            comm.all_reduce(device.zeros(8 + comm.rank, vc.f32)).numpy()
+        except vc.CommunicationError as error:
+            print("told", error, flush=True)
+        time.sleep(0.5)
+
+
+def never_coming(device: vc.Device) -> None:
+    try:
+        vc.distributed.join(device, timeout=2.0)
+    except vc.KernelTimeoutError as error:
+        print("told", error, flush=True)
+
+
+def by_exchange(device: vc.Device) -> None:
+    """Ray's way: the group has a broadcast of bytes of its own; here, a file."""
+    rank, size, path = int(os.environ["OWN_RANK"]), int(os.environ["OWN_SIZE"]), os.environ["OWN_FILE"]
+
+    def exchange(data: bytes | None) -> bytes:
+        if data is not None:
+            with open(path + ".part", "wb") as file:
+                file.write(data)
+            os.rename(path + ".part", path)
+        while not os.path.exists(path):
+            time.sleep(0.01)
+        with open(path, "rb") as file:
+            return file.read()
+
+    with vc.distributed.join(device, exchange, rank=rank, size=size, timeout=60) as comm:
+        assert comm.all_reduce(device.full(4, 1.0, vc.f64)).numpy().tolist() == [size] * 4
+    print("sums hold", rank, size, flush=True)
+
+
+def main(kind: str, scene: str) -> None:
+    names = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "OWN_RANK")
+    number = next(os.environ[name] for name in names if name in os.environ)
+    with vc.Device(f"{kind}:{number}") as device:
+        globals()[scene](device)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

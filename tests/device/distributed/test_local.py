@@ -1,0 +1,218 @@
+"""Collectives of several devices of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+
+N = 840  # with parts for 1 to 8 ranks
+DTYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16")
+OPS = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+@pytest.fixture
+def comm(devices: list[vc.Device]) -> Iterator[vc.distributed.LocalCommunicator]:
+    with vc.distributed.local(devices) as made:
+        yield made
+
+
+def _hosts(comm: vc.distributed.LocalCommunicator, dtype: np.dtype, n: int = N) -> list[np.ndarray]:
+    """Small whole numbers, whose sums and products are exact."""
+    rng = np.random.default_rng(3)
+    return [rng.integers(0, 3, n).astype(dtype) for _ in range(comm.size)]
+
+
+def _put(comm: vc.distributed.LocalCommunicator, hosts: list[np.ndarray]) -> list[vc.DeviceArray]:
+    return [device.array(host) for device, host in zip(comm.devices, hosts, strict=True)]
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("name", DTYPES)
+def test_all_reduce_equals_numpy(comm, name, op):
+    hosts = _hosts(comm, getattr(vc, name).dtype)
+    expected = hosts[0]
+    for host in hosts[1:]:
+        expected = OPS[op](expected, host)
+
+    results = comm.all_reduce(_put(comm, hosts), op=op)
+
+    for result in results:
+        np.testing.assert_array_equal(expected, result.numpy())
+
+
+def test_out_leaves_the_arrays_as_they_are(comm):
+    hosts = _hosts(comm, np.dtype(np.float32))
+    xs = _put(comm, hosts)
+    outs = [device.zeros(N, vc.f32) for device in comm.devices]
+
+    results = comm.all_reduce(xs, out=outs)
+
+    assert all(result is out for result, out in zip(results, outs, strict=True))
+
+    for host, x, out in zip(hosts, xs, outs, strict=True):
+        np.testing.assert_array_equal(host, x.numpy())
+        np.testing.assert_array_equal(sum(hosts), out.numpy())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.bool_])
+def test_gathers_broadcasts_and_exchanges_move_any_type(comm, dtype):
+    hosts = _hosts(comm, np.dtype(dtype))
+    size, part = comm.size, N // comm.size
+    type_ = comm.devices[0].array(hosts[0]).type
+
+    outs = [device.zeros(N * size, type_) for device in comm.devices]
+    for result in comm.all_gather(_put(comm, hosts), out=outs):
+        np.testing.assert_array_equal(np.concatenate(hosts), result.numpy())
+    in_place = [np.where(np.arange(N) // part == rank, host, 0).astype(dtype) for rank, host in enumerate(hosts)]
+    for result in comm.all_gather(_put(comm, in_place)):
+        np.testing.assert_array_equal(sum(in_place[1:], in_place[0]), result.numpy())
+    for result in comm.broadcast(_put(comm, hosts), root=size - 1):
+        np.testing.assert_array_equal(hosts[-1], result.numpy())
+    for rank, result in enumerate(comm.all_to_all(_put(comm, hosts))):
+        expected = np.concatenate([host[rank * part : (rank + 1) * part] for host in hosts])
+        np.testing.assert_array_equal(expected, result.numpy())
+
+
+def test_reduce_scatter_gives_each_its_part(comm):
+    hosts = _hosts(comm, np.dtype(np.int32))
+    part = N // comm.size
+    outs = [device.zeros(part, vc.i32) for device in comm.devices]
+
+    apart, inside = comm.reduce_scatter(_put(comm, hosts), out=outs), comm.reduce_scatter(_put(comm, hosts))
+
+    for rank in range(comm.size):
+        expected = sum(hosts)[rank * part : (rank + 1) * part]
+        np.testing.assert_array_equal(expected, apart[rank].numpy())
+        np.testing.assert_array_equal(expected, inside[rank].numpy())
+
+
+def test_a_ring_of_sends_and_receives_is_a_group(comm):
+    hosts = _hosts(comm, np.dtype(np.float64))
+    xs, size = _put(comm, hosts), comm.size
+    if size == 1:
+        return
+    outs = [device.zeros(N, vc.f64) for device in comm.devices]
+
+    with comm.group():
+        for rank, one in enumerate(comm.ranks):
+            one.send(xs[rank], (rank + 1) % size)
+            one.recv(outs[rank], (rank - 1) % size)
+
+    for rank, out in enumerate(outs):
+        np.testing.assert_array_equal(hosts[rank - 1], out.numpy())
+
+
+def test_collectives_follow_and_precede_other_work(comm):
+    b = vc.Builder("twice")
+    a = b.inout("a", vc.f32)
+    with b.if_(vc.global_id.x < a.size), b.for_(0, 100):
+        a[vc.global_id.x] = a[vc.global_id.x] + 1.0
+    program = b.build()
+    kernels = [device.compile(program) for device in comm.devices]
+    xs = [device.zeros(N, vc.f32) for device in comm.devices]
+
+    for _ in range(3):
+        for kernel, x in zip(kernels, xs, strict=True):
+            kernel.launch(x)
+        comm.all_reduce(xs)
+        for kernel, x in zip(kernels, xs, strict=True):
+            kernel.launch(x)
+
+    value = 0.0
+    for _ in range(3):
+        value = (value + 100) * comm.size + 100
+    for x in xs:
+        np.testing.assert_array_equal(np.full(N, value, np.float32), x.numpy())
+
+
+def test_streams_and_memory_that_is_freed_at_once(comm):
+    streams = [device.stream() for device in comm.devices]
+    outs = [device.zeros(N, vc.f32) for device in comm.devices]
+
+    with comm.group():
+        for rank, stream, out in zip(comm.ranks, streams, outs, strict=True):
+            x = rank.device.full(N, 2.0, vc.f32)
+            rank.all_reduce(x, out=out, stream=stream)
+            x.free()
+            rank.device.full(N, 9.0, vc.f32)
+
+    for out in outs:
+        np.testing.assert_array_equal(np.full(N, 2.0 * comm.size), out.numpy())
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_given(comm):
+    xs = _put(comm, _hosts(comm, np.dtype(np.float32)))
+    first = comm.ranks[0]
+    small = first.device.zeros(3, vc.f32)
+
+    for use, kind, words in (
+        (lambda: comm.all_reduce(xs[:-1]), ValueError, "arrays for"),
+        (lambda: comm.all_reduce(xs[0]), TypeError, "list"),
+        (lambda: comm.all_reduce(xs, op="xor"), ValueError, "must be one of add, multiply, max, min"),
+        (lambda: first.all_reduce(xs[0], out=small), ValueError, "out has 3 elements; it needs 840"),
+        (lambda: first.all_reduce(np.zeros(3)), TypeError, "must be a DeviceArray"),
+        (lambda: first.all_reduce(xs[0], out=first.device.zeros(N, vc.i32)), TypeError, "float32"),
+        (lambda: first.all_reduce(first.device.zeros(3, vc.i16)), TypeError, "NCCL combines"),
+        (lambda: first.broadcast(xs[0], root=comm.size), ValueError, "ranks"),
+        (lambda: first.send(xs[0], 0), ValueError, "this one"),
+        (lambda: first.all_reduce(xs[0][:10], out=xs[0][5:15]), ValueError, "overlap"),
+        (lambda: comm.ranks[-1].all_reduce(xs[0]), ValueError, "memory of device 0, and the communicator"),
+    ):
+        with pytest.raises(kind, match=words):
+            use()
+    xs[0].free()
+    with pytest.raises(ValueError, match="freed"):
+        comm.all_reduce(xs)
+    for result in comm.all_reduce([device.full(4, 1.0, vc.f32) for device in comm.devices]):
+        assert result.numpy().tolist() == [float(comm.size)] * 4
+
+
+def test_a_worker_and_a_collective_are_refused_together(comm):
+    b = vc.Builder("add", block=64)
+    x = b.inout("x", vc.f32)
+    with b.if_(vc.global_id.x < x.size):
+        x[vc.global_id.x] = x[vc.global_id.x] + 1.0
+    device = comm.devices[0]
+    xs = [one.zeros(N, vc.f32) for one in comm.devices]
+
+    kernel = device.compile(b.build())
+
+    with device.worker([kernel]) as worker:
+        worker.submit(kernel, np.zeros(4, np.float32)).result()
+        with pytest.raises(ValueError, match="pause the worker, or close it"):
+            comm.all_reduce(xs)
+    comm.all_reduce(xs)
+
+
+def test_a_closed_communicator_is_refused(comm):
+    xs = [device.zeros(4, vc.f32) for device in comm.devices]
+    comm.close()
+
+    with pytest.raises(ValueError, match="closed"):
+        comm.all_reduce(xs)
+    comm.close()
+
+
+def test_one_gpu_twice_is_no_group(devices):
+    with pytest.raises(ValueError, match="different GPUs"):
+        vc.distributed.local([devices[0], devices[0]])
+
+
+@pytest.mark.emulator
+def test_work_that_never_ends_is_ended_at_the_limit_and_waits_say_why(devices):
+    with vc.distributed.local(devices[:2], limit=0.5) as comm:
+        xs = [device.zeros(4, vc.f32) for device in devices[:2]]
+        comm.ranks[0].all_reduce(xs[0])
+
+        with pytest.raises(vc.CommunicationError, match=r"the all_reduce of 4 elements, collective 1, of rank 0"):
+            xs[0].numpy()
+        with pytest.raises(vc.CommunicationError):
+            devices[0].synchronize()
+        with pytest.raises(vc.CommunicationError, match="has not ended"):
+            comm.ranks[0].all_reduce(xs[0])
+        assert xs[1].numpy().tolist() == [0.0] * 4  # the other device has nothing to do with it
+    assert devices[0].full(4, 3.0, vc.f32).numpy().tolist() == [3.0] * 4  # usable without the group

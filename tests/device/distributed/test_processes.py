@@ -1,0 +1,206 @@
+"""Groups of processes: as torchrun, mpiexec, Slurm and Ray start them, and what the others see of one that fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vyre_cuda.distributed.launchers import PORT_OFFSET, first_node, place_of
+
+RANK = Path(__file__).with_name("rank.py")
+LAUNCHERS: dict[str, Callable[[int, int, int], dict[str, str]]] = {
+    "torchrun": lambda rank, size, port: {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "LOCAL_RANK": str(rank),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port - PORT_OFFSET),
+    },
+    "Open MPI": lambda rank, size, port: {
+        "OMPI_COMM_WORLD_RANK": str(rank),
+        "OMPI_COMM_WORLD_SIZE": str(size),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(rank),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(size),
+        "PMIX_NAMESPACE": f"prterun-{port}",
+    },
+    "MPICH": lambda rank, size, port: {
+        "PMI_RANK": str(rank),
+        "PMI_SIZE": str(size),
+        "MPI_LOCALRANKID": str(rank),
+        "MPI_LOCALNRANKS": str(size),
+        "VYRE_CUDA_RENDEZVOUS_PORT": str(port),
+    },
+    "Slurm": lambda rank, size, port: {
+        "SLURM_PROCID": str(rank),
+        "SLURM_NTASKS": str(size),
+        "SLURM_LOCALID": str(rank),
+        "SLURM_STEP_NODELIST": "localhost",
+        "VYRE_CUDA_RENDEZVOUS_PORT": str(port),
+    },
+}
+
+
+def _port() -> int:
+    with socket.create_server(("", 0)) as one:
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture
+def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[..., list[tuple[int, str]]]:
+    """Starts ranks, and gives the exit status and the output of each."""
+    kind = "emulator" if str(device_name).startswith("emulator") else "cuda"
+
+    def run(
+        scene: str,
+        launcher: Callable[[int, int, int], dict[str, str]],
+        size: int | None = None,
+        started: int | None = None,
+    ) -> list[tuple[int, str]]:
+        size = min(gpus, 4) if size is None else size
+        port = _port()
+        command = [sys.executable, str(RANK), kind, scene]
+        processes = [
+            subprocess.Popen(
+                command,
+                env=os.environ | nccl | launcher(rank, size, port),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for rank in range(size if started is None else started)
+        ]
+        try:
+            outputs = [process.communicate(timeout=150)[0] for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+        return [(process.returncode, output) for process, output in zip(processes, outputs, strict=True)]
+
+    return run
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_ranks_join_as_their_launcher_says(start, launcher):
+    ended = start("sums", LAUNCHERS[launcher])
+
+    for rank, (status, output) in enumerate(ended):
+        assert status == 0, output
+        assert f"sums hold {rank} {len(ended)}" in output
+
+
+@pytest.mark.skipif(shutil.which("mpiexec") is None, reason="mpiexec is not installed")
+def test_mpiexec_starts_ranks(nccl, gpus, device_name):
+    kind = "emulator" if str(device_name).startswith("emulator") else "cuda"
+    size = min(gpus, 4)
+    command = ["mpiexec", "-n", str(size), sys.executable, str(RANK), kind, "sums"]
+    done = subprocess.run(command, env=os.environ | nccl, capture_output=True, text=True, timeout=240)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("sums hold") == size
+
+
+@pytest.mark.torch
+def test_torchrun_starts_ranks(nccl, gpus, device_name):
+    kind = "emulator" if str(device_name).startswith("emulator") else "cuda"
+    size = min(gpus, 4)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={size}"]
+    done = subprocess.run(
+        [*command, str(RANK), kind, "sums"], env=os.environ | nccl, capture_output=True, text=True, timeout=240
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("sums hold") == size
+
+
+def test_a_broadcast_of_the_callers_own_joins_ranks(start, tmp_path):
+    def own(rank: int, size: int, _: int) -> dict[str, str]:
+        return {"OWN_RANK": str(rank), "OWN_SIZE": str(size), "OWN_FILE": str(tmp_path / "exchanged")}
+
+    for status, output in start("by_exchange", own):
+        assert status == 0, output
+        assert "sums hold" in output
+
+
+def test_a_rank_that_is_killed_is_named_to_the_others(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("killed", LAUNCHERS["torchrun"])
+
+    last = len(ended) - 1
+    for status, output in ended[:-1]:
+        assert status == 0, output
+        assert f"told True rank {last} of {len(ended)} ranks is gone" in output
+    assert ended[-1][0] == -9
+
+
+def test_a_rank_that_leaves_too_early_is_named(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("leaving", LAUNCHERS["torchrun"])
+
+    for status, output in ended[:-1]:
+        assert status == 0, output
+        assert "left the group while rank" in output
+        assert str(len(ended) - 1) in output
+
+
+@pytest.mark.parametrize("scene", ["other_orders", "other_sizes"])
+@pytest.mark.emulator
+def test_ranks_that_do_not_agree_are_told_in_words(start, scene):
+    ended = start(scene, LAUNCHERS["torchrun"], 2)
+
+    for status, output in ended:
+        assert status == 0, output
+        assert "told" in output
+    assert any("rank 0 has given others" in output or "rank 1 has given others" in output for _, output in ended)
+
+
+def test_a_rank_that_never_comes_is_named(start):
+    ended = start("never_coming", LAUNCHERS["torchrun"], 3, started=2)
+
+    for status, output in ended:
+        assert status == 0, output
+        assert "rank 2 of 3 did not come" in output
+
+
+def test_rank_0_that_never_comes_is_named(start):
+    ((status, output),) = start(
+        "never_coming", lambda rank, size, port: LAUNCHERS["torchrun"](1, 2, port) | {"LOCAL_RANK": "0"}, 2, started=1
+    )
+
+    assert status == 0, output
+    assert "for rank 0 at 127.0.0.1:" in output
+    assert "did not come" in output
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"RANK": "0", "WORLD_SIZE": "2"}, "MASTER_ADDR"),
+        ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a"}, "MASTER_PORT"),
+        ({"RANK": "x", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1"}, "RANK='x'"),
+        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}, "MASTER_ADDR"),
+    ],
+)
+def test_an_environment_that_is_not_enough_says_what_is_missing(environment, words):
+    with pytest.raises(ValueError, match=words):
+        place_of(environment)
+
+
+def test_places_of_launchers():
+    assert place_of({}) is None
+    slurm = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_JOB_NODELIST": "gpu[003-004]"}
+    place = place_of(slurm | {"SLURM_JOB_ID": "77"})
+    assert (place.rank, place.size, place.local_rank, place.address) == (5, 8, 1, "gpu003")
+    assert place.port == place_of(slurm | {"SLURM_JOB_ID": "77", "SLURM_PROCID": "0"}).port
+    assert first_node("a-1,a-2") == "a-1"
+    torch = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "h", "MASTER_PORT": "29500"}
+    assert place_of(torch).port == 29529
+    assert place_of(torch | {"MASTER_PORT": "65530"}).port == 65501
