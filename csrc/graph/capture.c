@@ -38,13 +38,9 @@ static vyc_status copy_launch(vyc_graph *copy, const vyc_graph *graph, const vyc
 
 /* With a table of the memory that stands for that of the graph alone. */
 static vyc_status copy_rows(vyc_graph *copy, const vyc_graph *graph, const vyc_step *step) {
-  const vyc_own_rows *own_rows = step->rows->own;
   vyc_own_rows *moved = NULL;
-  VYC_TRY(vyc__own_rows_keep(graph, &moved, own_rows->prepared, &own_rows->rows));
-  const uint64_t count = (uint64_t)moved->rows.count * moved->rows.argument_count;
-  for (uint64_t i = 0; i < count; i++)
-    moved->arguments[i].buffer = vyc__own_instead(copy, graph, moved->arguments[i].buffer);
-  const vyc_status status = vyc__add_table(copy, moved->prepared, step->prepared, &moved->rows);
+  vyc_status status = vyc__own_rows_move(copy, graph, &moved, step->rows->own);
+  if (status == VYC_OK) status = vyc__add_table(copy, step->prepared, moved);
   vyc__own_rows_drop(moved);
   return status;
 }

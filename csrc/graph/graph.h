@@ -253,8 +253,7 @@ void vyc__row_memory_drop(vyc_row_memory *rows);
 /* ---- rows.c ---- */
 
 /* Add a step for rows that need no clears. */
-vyc_status vyc__add_table(vyc_graph *graph, vyc_prepared *prepared, vyc_prepared *entry,
-                          const vyc_rows *rows);
+vyc_status vyc__add_table(vyc_graph *graph, vyc_prepared *entry, const vyc_own_rows *own);
 
 /* ---- own.c ---- */
 
@@ -265,9 +264,13 @@ void vyc__own_drop(vyc_graph *graph);
 vyc_status vyc__own_copy(vyc_graph *copy, const vyc_graph *graph);
 /* What stands in `copy` for a buffer of `graph`, which may be the buffer itself. */
 vyc_buffer *vyc__own_instead(const vyc_graph *copy, const vyc_graph *graph, vyc_buffer *buffer);
-/* A copy of the rows if they use memory of the graph alone, else *kept_out stays as it is. */
-vyc_status vyc__own_rows_keep(const vyc_graph *graph, vyc_own_rows **kept_out,
-                              vyc_prepared *prepared, const vyc_rows *rows);
+/* A copy of the rows of these kernels if some use memory of the graph alone, else *kept_out stays as
+ * it is. */
+vyc_status vyc__own_rows_keep(const vyc_graph *graph, vyc_own_rows **kept_out, uint32_t kernels,
+                              vyc_prepared *const *prepared, const vyc_rows *const *rows);
+/* A copy with what stands in `copy` for memory of `graph` alone. */
+vyc_status vyc__own_rows_move(const vyc_graph *copy, const vyc_graph *graph,
+                              vyc_own_rows **moved_out, const vyc_own_rows *rows);
 void vyc__own_rows_drop(vyc_own_rows *kept);
 
 /* ---- symbols.c ---- */

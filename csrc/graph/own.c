@@ -78,14 +78,13 @@ static bool uses_own(const vyc_graph *graph, const vyc_rows *rows) {
   return false;
 }
 
-vyc_status vyc__own_rows_keep(const vyc_graph *graph, vyc_own_rows **kept_out,
-                              vyc_prepared *prepared, const vyc_rows *rows) {
-  if (!uses_own(graph, rows)) return VYC_OK;
+static vyc_status keep(vyc_own_rows **kept_out, vyc_prepared *prepared, const vyc_rows *rows) {
   const size_t arguments = (size_t)rows->count * rows->argument_count * sizeof(vyc_argument);
   const size_t scalars = (size_t)rows->count * rows->scalar_count * sizeof(uint64_t);
   const size_t grids = (size_t)rows->count * 3 * sizeof(uint32_t);
   vyc_own_rows *kept = malloc(sizeof *kept + arguments + scalars + grids);
   if (kept == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  kept->next = NULL;
   kept->prepared = prepared;
   kept->rows = *rows;
   kept->rows.struct_size = sizeof kept->rows;
@@ -102,8 +101,35 @@ vyc_status vyc__own_rows_keep(const vyc_graph *graph, vyc_own_rows **kept_out,
   return VYC_OK;
 }
 
+vyc_status vyc__own_rows_keep(const vyc_graph *graph, vyc_own_rows **kept_out, uint32_t kernels,
+                              vyc_prepared *const *prepared, const vyc_rows *const *rows) {
+  bool uses = false;
+  for (uint32_t i = 0; i < kernels; i++) uses |= uses_own(graph, rows[i]);
+  for (uint32_t i = 0; uses && i < kernels; i++) {
+    VYC_TRY(keep(kept_out, prepared[i], rows[i]));
+    kept_out = &(*kept_out)->next;
+  }
+  return VYC_OK;
+}
+
+vyc_status vyc__own_rows_move(const vyc_graph *copy, const vyc_graph *graph,
+                              vyc_own_rows **moved_out, const vyc_own_rows *rows) {
+  for (; rows != NULL; rows = rows->next) {
+    VYC_TRY(keep(moved_out, rows->prepared, &rows->rows));
+    vyc_own_rows *moved = *moved_out;
+    const uint64_t count = (uint64_t)moved->rows.count * moved->rows.argument_count;
+    for (uint64_t i = 0; i < count; i++)
+      moved->arguments[i].buffer = vyc__own_instead(copy, graph, moved->arguments[i].buffer);
+    moved_out = &moved->next;
+  }
+  return VYC_OK;
+}
+
 void vyc__own_rows_drop(vyc_own_rows *kept) {
-  if (kept == NULL) return;
-  vyc_prepared_release(kept->prepared);
-  free(kept);
+  while (kept != NULL) {
+    vyc_own_rows *next = kept->next;
+    vyc_prepared_release(kept->prepared);
+    free(kept);
+    kept = next;
+  }
 }

@@ -1,5 +1,5 @@
-/* Many launches of a kernel as one step: its table, what the rows touch, and what is cleared before
- * them, by memsets or by rows of a clearing kernel. */
+/* Many launches of a kernel, or of several, as one step: its table, what the rows touch, and what
+ * is cleared before them, by memsets or by rows of a clearing kernel. */
 #include <stdlib.h>
 
 #include "graph.h"
@@ -14,15 +14,19 @@ static int by_address(const void *a, const void *b) {
 
 /* Without holds: the caller's arguments keep the buffers. */
 static vyc_status list_memory(vyc_row_memory **rows_out, const vyc_kept_rows *kept,
-                              const vyc_rows *rows) {
-  const uint32_t count = rows->count * rows->argument_count;
+                              uint32_t kernels, const vyc_rows *const *rows) {
+  uint32_t count = 0;
+  for (uint32_t k = 0; k < kernels; k++) count += rows[k]->count * rows[k]->argument_count;
   VYC_TRY(vyc__row_memory_new(rows_out, kept->range_count, count));
   vyc_row_memory *made = *rows_out;
   for (uint32_t i = 0; i < kept->range_count; i++) {
     const vyc_row_bytes *range = &kept->ranges[i];
     made->accesses[i] = (vyc_access){range->begin, range->end, range->written, 0};
   }
-  for (uint32_t i = 0; i < count; i++) made->buffers[i] = rows->arguments[i].buffer;
+  vyc_buffer **next = made->buffers;
+  for (uint32_t k = 0; k < kernels; k++)
+    for (uint32_t i = 0; i < rows[k]->count * rows[k]->argument_count; i++)
+      *next++ = rows[k]->arguments[i].buffer;
   if (count > 1) qsort(made->buffers, count, sizeof *made->buffers, by_address);
   for (uint32_t i = 0; i < count; i++)
     if (i == 0 || made->buffers[i] != made->buffers[made->buffer_count - 1])
@@ -32,26 +36,33 @@ static vyc_status list_memory(vyc_row_memory **rows_out, const vyc_kept_rows *ke
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static vyc_status add_table(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared,
-                            vyc_prepared *entry, const vyc_kept_rows *kept, const vyc_rows *rows) {
+static vyc_status add_table(vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry,
+                            const vyc_kept_rows *kept, uint32_t kernels,
+                            vyc_prepared *const *prepared, const vyc_rows *const *rows) {
   vyc_row_memory *memory = NULL;
   uint32_t number = 0;
   if (kept->table == NULL) return VYC_OK;
   VYC_TRY(vyc__recorded_check(entry, &kept->launch.run));
-  VYC_TRY(list_memory(&memory, kept, rows));
+  VYC_TRY(list_memory(&memory, kept, kernels, rows));
   const vyc_status status =
       vyc__add_values(graph, &number, STEP_LAUNCH, entry, &kept->launch.run, NULL, memory);
   free(memory);
   VYC_TRY(status);
   if (step_out != NULL) *step_out = number;
-  return vyc__own_rows_keep(graph, &graph->steps[number].rows->own, prepared, rows);
+  return vyc__own_rows_keep(graph, &graph->steps[number].rows->own, kernels, prepared, rows);
 }
 
-vyc_status vyc__add_table(vyc_graph *graph, vyc_prepared *prepared, vyc_prepared *entry,
-                          const vyc_rows *rows) {
+vyc_status vyc__add_table(vyc_graph *graph, vyc_prepared *entry, const vyc_own_rows *own) {
+  vyc_prepared *prepared[VYC_MOST_TABLES];
+  const vyc_rows *rows[VYC_MOST_TABLES];
   vyc_kept_rows kept;
-  VYC_TRY(vyc__kept_rows_make(&kept, prepared, entry, rows));
-  const vyc_status status = add_table(graph, NULL, prepared, entry, &kept, rows);
+  uint32_t kernels = 0;
+  for (; own != NULL; own = own->next) {
+    prepared[kernels] = own->prepared;
+    rows[kernels++] = &own->rows;
+  }
+  VYC_TRY(vyc__kept_rows_make(&kept, entry, kernels, prepared, rows));
+  const vyc_status status = add_table(graph, NULL, entry, &kept, kernels, prepared, rows);
   vyc__kept_rows_end(&kept);
   return status;
 }
@@ -70,9 +81,10 @@ static vyc_status add_clearing(vyc_graph *graph, uint32_t *step_out, const vyc_r
                                const vyc_rows *clearing) {
   vyc_kept_rows kept;
   if (clearing->count == 0) return VYC_OK;
-  VYC_TRY(vyc__kept_rows_make(&kept, rows->clearing, rows->many_clearing, clearing));
+  vyc_prepared *const prepared = rows->clearing;
+  VYC_TRY(vyc__kept_rows_make(&kept, rows->many_clearing, 1, &prepared, &clearing));
   const vyc_status status =
-      add_table(graph, step_out, rows->clearing, rows->many_clearing, &kept, clearing);
+      add_table(graph, step_out, rows->many_clearing, &kept, 1, &prepared, &clearing);
   vyc__kept_rows_end(&kept);
   return status;
 }
@@ -102,21 +114,23 @@ static vyc_status add_clears_by_rows(vyc_graph *graph, uint32_t *step_out,
   return status;
 }
 
+/* By the first kernel that clears. */
 static vyc_status add_clears(vyc_graph *graph, uint32_t *step_out, const vyc_kept_rows *kept,
-                             const vyc_rows *rows) {
-  const bool by_rows = rows->clearing != NULL && rows->many_clearing != NULL;
-  if (by_rows && kept->clear_count > VYC_FEW_CLEARS)
-    return add_clears_by_rows(graph, step_out, kept, rows);
+                             uint32_t kernels, const vyc_rows *const *rows) {
+  for (uint32_t k = 0; k < kernels && kept->clear_count > VYC_FEW_CLEARS; k++)
+    if (rows[k]->clearing != NULL && rows[k]->many_clearing != NULL)
+      return add_clears_by_rows(graph, step_out, kept, rows[k]);
   for (uint32_t i = 0; i < kept->clear_count; i++)
     VYC_TRY(add_fill(graph, step_out, &kept->clears[i]));
   return VYC_OK;
 }
 
-static vyc_status add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared,
-                           vyc_prepared *many, const vyc_kept_rows *kept, const vyc_rows *rows) {
+static vyc_status add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry,
+                           const vyc_kept_rows *kept, uint32_t kernels,
+                           vyc_prepared *const *prepared, const vyc_rows *const *rows) {
   const uint32_t before = graph->step_count;
-  vyc_status status = add_clears(graph, step_out, kept, rows);
-  if (status == VYC_OK) status = add_table(graph, step_out, prepared, many, kept, rows);
+  vyc_status status = add_clears(graph, step_out, kept, kernels, rows);
+  if (status == VYC_OK) status = add_table(graph, step_out, entry, kept, kernels, prepared, rows);
   if (status != VYC_OK) {
     vyc__record_keep();
     vyc__remove_steps(graph, before);
@@ -127,16 +141,26 @@ static vyc_status add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared *p
 
 vyc_status vyc_graph_add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared,
                               vyc_prepared *many, const vyc_rows *rows) {
-  VYC_REQUIRE(graph != NULL && prepared != NULL && many != NULL && rows != NULL);
-  VYC_REQUIRE(prepared->child.context == graph->child.context);
-  VYC_REQUIRE(rows->struct_size >= sizeof *rows && rows->stream == NULL);
+  return vyc_graph_add_tables(graph, step_out, many, 1, &prepared, &rows);
+}
+
+vyc_status vyc_graph_add_tables(vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry,
+                                uint32_t count, vyc_prepared *const *prepared,
+                                const vyc_rows *const *rows) {
+  VYC_REQUIRE(graph != NULL && entry != NULL && prepared != NULL && rows != NULL);
+  VYC_REQUIRE(count != 0 && count <= VYC_MOST_TABLES);
+  for (uint32_t k = 0; k < count; k++) {
+    VYC_REQUIRE(prepared[k] != NULL && rows[k] != NULL);
+    VYC_REQUIRE(prepared[k]->child.context == graph->child.context);
+    VYC_REQUIRE(rows[k]->struct_size >= sizeof *rows[k] && rows[k]->stream == NULL);
+  }
   vyc_kept_rows kept;
   vyc_scope scope;
   VYC_TRY(vyc__enter(graph->child.context, &scope));
-  vyc_status status = vyc__kept_rows_make(&kept, prepared, many, rows);
+  vyc_status status = vyc__kept_rows_make(&kept, entry, count, prepared, rows);
   if (status == VYC_OK) {
     vyc__graph_claim(graph);
-    status = add_rows(graph, step_out, prepared, many, &kept, rows);
+    status = add_rows(graph, step_out, entry, &kept, count, prepared, rows);
     vyc__graph_unclaim(graph);
     vyc__kept_rows_end(&kept);
   }

@@ -18,8 +18,10 @@ typedef struct vyc_values {
   uint64_t to, from; /* addresses of the transfer */
 } vyc_values;
 
-/* Rows that use memory of the graph alone, from which a captured launch makes another table. */
+/* Rows of which some use memory of the graph alone, from which a captured launch makes another
+ * table. */
 typedef struct vyc_own_rows {
+  struct vyc_own_rows *next; /* those of the next kernel; NULL: there are no more */
   vyc_prepared *prepared; /* held */
   vyc_rows rows;
   vyc_argument *arguments; /* of `rows`; the step holds their buffers */

@@ -1,68 +1,165 @@
 /* Many launches as one that is launched again and again: a table of its own, what the rows touch,
- * and what is cleared before. */
+ * and what is cleared before. The rows may be those of several kernels. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "rows.h"
 
-/* The ranges in order; what adjacent ones share is written if one of them is. */
-static vyc_status list_ranges(vyc_kept_rows *kept, const vyc_many *many) {
-  kept->ranges = malloc(((size_t)many->range_count + 1) * sizeof *kept->ranges);
-  if (kept->ranges == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
+/* ---- what they touch -------------------------------------------------------------------------
+ */
+
+/* The ranges of one kernel in order; what adjacent ones share is written if one of them is. */
+static void list_of_kernel(vyc_kept_rows *kept, const vyc_many *many) {
+  const uint32_t before = kept->range_count;
   for (uint32_t i = 0; i < many->range_count; i++) {
     const vyc_row_range *range = &many->ranges[many->keys[i].range];
-    vyc_row_bytes *last = kept->range_count == 0 ? NULL : &kept->ranges[kept->range_count - 1];
+    vyc_row_bytes *last = kept->range_count == before ? NULL : &kept->ranges[kept->range_count - 1];
     if (last != NULL && last->written == range->written && range->begin <= last->end) {
       if (range->end > last->end) last->end = range->end;
       continue;
     }
     kept->ranges[kept->range_count++] = (vyc_row_bytes){range->begin, range->end, range->written};
   }
+}
+
+static int by_begin(const void *a, const void *b) {
+  const uint64_t x = ((const vyc_row_bytes *)a)->begin, y = ((const vyc_row_bytes *)b)->begin;
+  return x < y ? -1 : x > y ? 1 : 0;
+}
+
+/* Those of several kernels, each of which were compared with each other. */
+static vyc_status compare_kernels(vyc_kept_rows *kept) {
+  uint64_t all = 0, written = 0;
+  qsort(kept->ranges, kept->range_count, sizeof *kept->ranges, by_begin);
+  for (uint32_t i = 0; i < kept->range_count; i++) {
+    const vyc_row_bytes *range = &kept->ranges[i];
+    if (range->begin < (range->written ? all : written))
+      return vyc__fail(VYC_E_INVALID, "graph",
+                       "rows of several kernels share memory that one of them writes; launch some "
+                       "of them afterwards");
+    all = range->end > all ? range->end : all;
+    if (range->written && range->end > written) written = range->end;
+  }
   return VYC_OK;
 }
 
-static vyc_status list_clears(vyc_kept_rows *kept, const vyc_many *many) {
-  if (!many->clears) return VYC_OK;
-  kept->clears = malloc(((size_t)many->range_count + 1) * sizeof *kept->clears);
+static vyc_status list_ranges(vyc_kept_rows *kept, const vyc_many *many, uint32_t count) {
+  size_t most = 1;
+  for (uint32_t i = 0; i < count; i++) most += many[i].range_count;
+  kept->ranges = malloc(most * sizeof *kept->ranges);
+  if (kept->ranges == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
+  for (uint32_t i = 0; i < count; i++) list_of_kernel(kept, &many[i]);
+  return count > 1 ? compare_kernels(kept) : VYC_OK;
+}
+
+static vyc_status list_clears(vyc_kept_rows *kept, const vyc_many *many, uint32_t count) {
+  size_t most = 0;
+  for (uint32_t i = 0; i < count; i++) most += many[i].clears ? many[i].range_count : 0;
+  if (most == 0) return VYC_OK;
+  kept->clears = malloc(most * sizeof *kept->clears);
   if (kept->clears == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
-  uint32_t at = 0;
-  for (vyc_clear clear = vyc__next_clear(many, &at); clear.first != NULL;
-       clear = vyc__next_clear(many, &at))
-    kept->clears[kept->clear_count++] = clear;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t at = 0;
+    if (!many[i].clears) continue;
+    for (vyc_clear clear = vyc__next_clear(&many[i], &at); clear.first != NULL;
+         clear = vyc__next_clear(&many[i], &at))
+      kept->clears[kept->clear_count++] = clear;
+  }
   return VYC_OK;
 }
 
-static vyc_status make_table(vyc_kept_rows *kept, const vyc_many *many) {
-  const vyc_part part = vyc__part_of(many, 0);
-  if (part.end != many->rows->count)
-    return vyc__fail(VYC_E_UNSUPPORTED, "graph", "%u rows have more blocks than a launch can have",
-                     many->rows->count);
-  if (part.rows == 0) return VYC_OK;
-  uint8_t *bytes = calloc(1, part.bytes);
+/* ---- the table -------------------------------------------------------------------------------
+ */
+
+static vyc_status fail_blocks(void) {
+  return vyc__fail(VYC_E_UNSUPPORTED, "graph", "the rows have more blocks than a launch can have");
+}
+
+/* `ends` are NULL for one kernel. */
+static vyc_status put_table(vyc_kept_rows *kept, const vyc_many *many, uint32_t count,
+                            const vyc_part *part, const uint64_t *ends) {
+  if (part->rows == 0) return VYC_OK;
+  uint8_t *bytes = calloc(1, part->bytes);
   if (bytes == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
-  vyc__part_write(many, &part, bytes);
-  vyc_status status = vyc_buffer_alloc(&kept->table, many->prepared->child.context, part.bytes);
-  if (status == VYC_OK) status = vyc_copy_in(kept->table, 0, bytes, part.bytes);
+  if (ends == NULL)
+    vyc__part_write(many, part, bytes);
+  else
+    vyc__part_write_all(many, count, part, bytes);
+  vyc_status status = vyc_buffer_alloc(&kept->table, many->prepared->child.context, part->bytes);
+  if (status == VYC_OK) status = vyc_copy_in(kept->table, 0, bytes, part->bytes);
   free(bytes);
-  if (status == VYC_OK) vyc__part_run_set(&kept->launch, &part, kept->table);
+  if (status != VYC_OK) return status;
+  vyc__part_run_set(&kept->launch, part, kept->table);
+  for (uint32_t i = 0; i + 1 < count; i++) kept->launch.scalars[VYC_ROW_SCALARS + i] = ends[i];
+  kept->launch.run.scalar_count = VYC_ROW_SCALARS + count - 1;
+  return VYC_OK;
+}
+
+static vyc_status make_table(vyc_kept_rows *kept, const vyc_many *many, uint32_t count) {
+  uint64_t ends[VYC_MOST_TABLES];
+  vyc_part part;
+  if (count == 1) {
+    part = vyc__part_of(many, 0);
+    if (part.end != many->rows->count) return fail_blocks();
+    return put_table(kept, many, 1, &part, NULL);
+  }
+  if (!vyc__part_of_all(many, count, &part, ends)) return fail_blocks();
+  return put_table(kept, many, count, &part, ends);
+}
+
+/* ---- all of it -------------------------------------------------------------------------------
+ */
+
+static vyc_status check_kernels(const vyc_prepared *entry, uint32_t count,
+                                vyc_prepared *const *prepared) {
+  bool fits = entry->binding_count == 1 && entry->scalar_count == VYC_ROW_SCALARS + count - 1 &&
+              !entry->has_barrier && !entry->has_report;
+  for (uint32_t i = 0; i < count; i++)
+    fits &= prepared[i]->child.context == entry->child.context && !prepared[i]->has_barrier &&
+            !prepared[i]->has_report && !prepared[i]->may_overlap &&
+            memcmp(entry->block, prepared[i]->block, sizeof entry->block) == 0;
+  if (fits) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "launch", "the entry for many launches is not of these kernels");
+}
+
+static vyc_status check(const vyc_prepared *entry, vyc_many *many, uint32_t count,
+                        vyc_prepared *const *prepared) {
+  if (count > 1) VYC_TRY(check_kernels(entry, count, prepared));
+  for (uint32_t i = 0; i < count; i++) {
+    VYC_TRY(vyc__rows_check(prepared[i], many[i].rows));
+    VYC_TRY(vyc__many_begin(&many[i]));
+    VYC_TRY(vyc__many_check(&many[i]));
+  }
+  return VYC_OK;
+}
+
+static vyc_status make(vyc_kept_rows *kept, const vyc_many *many, uint32_t count) {
+  VYC_TRY(list_ranges(kept, many, count));
+  VYC_TRY(list_clears(kept, many, count));
+  return make_table(kept, many, count);
+}
+
+static vyc_status make_of(vyc_kept_rows *kept, vyc_prepared *entry, vyc_many *many, uint32_t count,
+                          vyc_prepared *const *prepared, const vyc_rows *const *rows) {
+  for (uint32_t i = 0; i < count; i++) {
+    many[i].prepared = prepared[i];
+    many[i].entry = count == 1 ? entry : NULL;
+    many[i].rows = rows[i];
+    many[i].lists = true;
+  }
+  vyc_status status = check(entry, many, count, prepared);
+  if (status == VYC_OK) status = make(kept, many, count);
+  for (uint32_t i = 0; i < count; i++) vyc__many_end(&many[i]);
   return status;
 }
 
-static vyc_status make(vyc_kept_rows *kept, vyc_many *many) {
-  VYC_TRY(vyc__many_check(many));
-  VYC_TRY(list_ranges(kept, many));
-  VYC_TRY(list_clears(kept, many));
-  return make_table(kept, many);
-}
-
-vyc_status vyc__kept_rows_make(vyc_kept_rows *kept, vyc_prepared *prepared, vyc_prepared *many,
-                               const vyc_rows *rows) {
-  vyc_many what = {.prepared = prepared, .entry = many, .rows = rows, .lists = true};
+vyc_status vyc__kept_rows_make(vyc_kept_rows *kept, vyc_prepared *entry, uint32_t count,
+                               vyc_prepared *const *prepared, const vyc_rows *const *rows) {
   memset(kept, 0, sizeof *kept);
-  VYC_TRY(vyc__rows_check(prepared, rows));
-  VYC_TRY(vyc__many_begin(&what));
-  const vyc_status status = make(kept, &what);
-  vyc__many_end(&what);
+  vyc_many *many = calloc(count, sizeof *many);
+  if (many == NULL) return vyc__fail(VYC_E_MEMORY, "calloc", "out of host memory");
+  const vyc_status status = make_of(kept, entry, many, count, prepared, rows);
+  free(many);
   if (status != VYC_OK) vyc__kept_rows_end(kept);
   return status;
 }

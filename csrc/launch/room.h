@@ -20,11 +20,12 @@ typedef struct vyc_clear {
 } vyc_clear;
 
 #define VYC_ROW_SCALARS 5u /* of an entry for many launches */
+#define VYC_MOST_TABLES 16u /* kernels of one such entry, with a scalar more for each but one */
 
 /* A launch of an entry for many launches; not to be moved. */
 typedef struct vyc_part_run {
   vyc_argument argument;
-  uint64_t scalars[VYC_ROW_SCALARS];
+  uint64_t scalars[VYC_ROW_SCALARS + VYC_MOST_TABLES - 1];
   vyc_run run;
 } vyc_part_run;
 
@@ -43,9 +44,10 @@ typedef struct vyc_kept_rows {
   vyc_clear *clears; /* to be done before */
 } vyc_kept_rows;
 
-/* Check rows and write their table. VYC_E_UNSUPPORTED: they have more blocks than a launch. */
-vyc_status vyc__kept_rows_make(vyc_kept_rows *kept, vyc_prepared *prepared, vyc_prepared *many,
-                               const vyc_rows *rows);
+/* Check the rows of `count` kernels and write their table, for the entry of all of them.
+ * VYC_E_UNSUPPORTED: they have more blocks than a launch. */
+vyc_status vyc__kept_rows_make(vyc_kept_rows *kept, vyc_prepared *entry, uint32_t count,
+                               vyc_prepared *const *prepared, const vyc_rows *const *rows);
 void vyc__kept_rows_end(vyc_kept_rows *kept);
 /* The row of the clearing kernel for these bytes; false: it cannot clear them. */
 bool vyc__clearing_row(const vyc_prepared *clearing, const vyc_clear *clear,

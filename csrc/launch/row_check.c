@@ -3,7 +3,6 @@
 
 #include "rows.h"
 
-#define VYC_FEW_SPANS 16u /* so many are compared with each other */
 #define VYC_ROWS_AHEAD 6u /* of whose buffers the cache is told */
 
 /* A function of its own, because a record needs much of the stack. */
@@ -57,17 +56,30 @@ __attribute__((cold, noinline)) static vyc_status check_row(vyc_many *many, cons
   return VYC_OK;
 }
 
-/* Enough to know that no rows share bytes that one of them writes. */
-static bool spans_are_apart(const vyc_many *many) {
-  const vyc_prepared *prepared = many->prepared;
-  if (prepared->binding_count > VYC_FEW_SPANS) return false;
-  for (uint32_t i = 0; i < prepared->binding_count; i++) {
-    const vyc_row_span *span = &many->spans[i];
-    if (prepared->bindings[i].role == VYC_ROLE_IN) continue;
-    if (!span->apart) return false;
-    for (uint32_t j = 0; j < prepared->binding_count; j++)
-      if (j != i && span->low < many->spans[j].high && many->spans[j].low < span->high)
-        return false;
+/* By where they begin; a kernel has few. */
+static void sort_spans(vyc_row_span *spans, uint32_t count) {
+  for (uint32_t i = 1; i < count; i++) {
+    const vyc_row_span span = spans[i];
+    uint32_t at = i;
+    for (; at > 0 && spans[at - 1].low > span.low; at--) spans[at] = spans[at - 1];
+    spans[at] = span;
+  }
+}
+
+/* Enough to know that no rows share bytes that one of them writes. The spans are in another order
+ * then. */
+static bool spans_are_apart(vyc_many *many) {
+  vyc_row_span *spans = many->spans;
+  const uint32_t count = many->prepared->binding_count;
+  for (uint32_t i = 0; i < count; i++)
+    if (spans[i].written && !spans[i].apart) return false;
+  sort_spans(spans, count);
+  uint64_t all = 0, written = 0; /* ends of those so far */
+  for (uint32_t i = 0; i < count; i++) {
+    if (spans[i].low >= spans[i].high) continue; /* nothing of it is touched */
+    if (spans[i].low < (spans[i].written ? all : written)) return false;
+    all = spans[i].high > all ? spans[i].high : all;
+    if (spans[i].written && spans[i].high > written) written = spans[i].high;
   }
   return true;
 }
@@ -124,7 +136,8 @@ static inline void look_ahead(const vyc_many *many, uint32_t row) {
 
 static vyc_status check_rows(vyc_many *many) {
   for (uint32_t i = 0; i < many->prepared->binding_count; i++)
-    many->spans[i] = (vyc_row_span){UINT64_MAX, 0, true};
+    many->spans[i] =
+        (vyc_row_span){UINT64_MAX, 0, true, many->prepared->bindings[i].role != VYC_ROLE_IN};
   for (uint32_t row = 0; row < many->rows->count; row++) {
     const vyc_run run = vyc__row_run(many, row);
     look_ahead(many, row + VYC_ROWS_AHEAD);

@@ -58,6 +58,17 @@ static vyc_run run_of_part(const vyc_part *part) {
                    .flags = several ? VYC_RUN_GRID_OF_WORK : 0};
 }
 
+/* The same rows with several elements a thread. */
+static vyc_part in_fewer_blocks(const vyc_many *many, const vyc_part *one) {
+  const uint32_t elements = many->entry->several_elements;
+  if (one->each == 0) return count_blocks(many, one->begin, elements);
+  vyc_part part = *one;
+  part.elements = elements;
+  part.each = (one->each - 1) / elements + 1;
+  part.blocks = part.rows * part.each;
+  return part;
+}
+
 /* With several elements a thread, if that makes at most half as many blocks, and enough of them. */
 static vyc_part part_of(const vyc_many *many, uint32_t begin) {
   const vyc_part one = count_blocks(many, begin, 1);
@@ -65,24 +76,48 @@ static vyc_part part_of(const vyc_many *many, uint32_t begin) {
       one.blocks == 0 || (many->rows->flags & VYC_RUN_GRID_OF_WORK) == 0 ||
       (uint64_t)one.blocks * many->prepared->block[0] > VYC_SEVERAL_MOST)
     return one;
-  const vyc_part several = count_blocks(many, begin, many->entry->several_elements);
+  const vyc_part several = in_fewer_blocks(many, &one);
   if (several.end != one.end || several.blocks > one.blocks / 2) return one;
   const vyc_run run = run_of_part(&several);
   return vyc__is_several(many->entry, &run) ? several : one;
 }
 
+/* How blocks find their rows, and the size of the table. */
+static void set_layout(vyc_part *part) {
+  if (part->each != 0) {
+    set_division(part);
+  } else if (part->rows != 0) {
+    while ((part->blocks - 1) >> part->shift >= 2 * (uint64_t)part->rows) part->shift++;
+    part->groups = ((part->blocks - 1) >> part->shift) + 1;
+  }
+  const uint64_t bytes = part->rows * part->stride + (uint64_t)part->groups * 2 * sizeof(uint32_t);
+  part->bytes = (bytes + VYC_ROW_ALIGN - 1) / VYC_ROW_ALIGN * VYC_ROW_ALIGN;
+}
+
 vyc_part vyc__part_of(const vyc_many *many, uint32_t begin) {
   vyc_part part = part_of(many, begin);
-  if (part.each != 0) {
-    set_division(&part);
-  } else if (part.rows != 0) {
-    while ((part.blocks - 1) >> part.shift >= 2 * (uint64_t)part.rows) part.shift++;
-    part.groups = ((part.blocks - 1) >> part.shift) + 1;
-  }
-  const uint64_t bytes =
-      part.rows * row_bytes(many->prepared) + (uint64_t)part.groups * 2 * sizeof(uint32_t);
-  part.bytes = (bytes + VYC_ROW_ALIGN - 1) / VYC_ROW_ALIGN * VYC_ROW_ALIGN;
+  part.stride = row_bytes(many->prepared);
+  set_layout(&part);
   return part;
+}
+
+bool vyc__part_of_all(const vyc_many *many, uint32_t count, vyc_part *part_out,
+                      uint64_t *ends_out) {
+  vyc_part all = {.elements = 1, .flat = true};
+  for (uint32_t i = 0; i < count; i++) {
+    const vyc_part part = count_blocks(&many[i], 0, 1);
+    if (part.end != many[i].rows->count || part.blocks > VYC_MOST_BLOCKS - all.blocks) return false;
+    const uint64_t stride = row_bytes(many[i].prepared);
+    all.stride = stride > all.stride ? stride : all.stride;
+    all.flat &= part.flat;
+    if (part.rows != 0) all.each = all.rows == 0 || all.each == part.each ? part.each : 0;
+    all.blocks += part.blocks;
+    all.rows += part.rows;
+    ends_out[i] = all.rows;
+  }
+  set_layout(&all);
+  *part_out = all;
+  return true;
 }
 
 static void write_group(uint32_t *map, const vyc_part *part, uint32_t row, uint32_t first,
@@ -114,33 +149,58 @@ static inline void write_block(const vyc_prepared *prepared, uint8_t *block,
   }
 }
 
-void vyc__part_write(const vyc_many *many, const vyc_part *part, uint8_t *table) {
-  const uint64_t stride = row_bytes(many->prepared);
+/* Where the next row of a table is written. */
+typedef struct cursor {
+  uint8_t *at;
+  uint32_t *map;
+  uint32_t first, written; /* blocks and rows before it */
+} cursor;
+
+static cursor begin_table(const vyc_part *part, uint8_t *table) {
+  return (cursor){table, (uint32_t *)(void *)(table + part->rows * part->stride), 0, 0};
+}
+
+static void write_rows(const vyc_many *many, const vyc_part *part, uint32_t begin, uint32_t end,
+                       cursor *next) {
   const vyc_rows *rows = many->rows;
-  uint32_t *map = (uint32_t *)(void *)(table + part->rows * stride);
-  uint32_t first = 0, written = 0;
-  for (uint32_t row = part->begin; row < part->end; row++) {
+  const uint64_t stride = part->stride;
+  uint8_t *table = next->at;
+  uint32_t first = next->first, written = next->written;
+  for (uint32_t row = begin; row < end; row++) {
     const uint32_t *grid = &rows->grids[(size_t)row * 3];
     if (blocks_of(rows, row) == 0) continue;
-    const uint32_t along = (grid[0] - 1) / part->elements + 1; /* more than 1: they are flat */
+    /* More than one element: they are flat. */
+    const uint32_t along = part->elements > 1 ? (grid[0] - 1) / part->elements + 1 : grid[0];
     const uint32_t blocks = along * grid[1] * grid[2];
     const uint32_t header[4] = {first, along, grid[1], grid[2]};
     memcpy(table, header, sizeof header);
     write_block(many->prepared, table + VYC_ROW_HEADER,
                 rows->arguments + (size_t)row * rows->argument_count,
                 rows->scalars + (size_t)row * rows->scalar_count);
-    if (part->groups != 0) write_group(map, part, written, first, first + blocks - 1);
+    if (part->groups != 0) write_group(next->map, part, written, first, first + blocks - 1);
     table += stride;
     first += blocks;
     written++;
   }
+  *next = (cursor){table, next->map, first, written};
+}
+
+void vyc__part_write(const vyc_many *many, const vyc_part *part, uint8_t *table) {
+  cursor next = begin_table(part, table);
+  write_rows(many, part, part->begin, part->end, &next);
+}
+
+void vyc__part_write_all(const vyc_many *many, uint32_t count, const vyc_part *part,
+                         uint8_t *table) {
+  cursor next = begin_table(part, table);
+  for (uint32_t i = 0; i < count; i++) write_rows(&many[i], part, 0, many[i].rows->count, &next);
 }
 
 void vyc__part_run_set(vyc_part_run *launch, const vyc_part *part, vyc_buffer *table) {
   launch->argument = (vyc_argument){
       .kind = VYC_ARGUMENT_BUFFER, .count = part->bytes / VYC_ROW_ALIGN, .buffer = table};
   const uint64_t scalars[] = {part->rows, part->each, part->scale, part->shift, part->flat};
-  _Static_assert(sizeof scalars == sizeof launch->scalars, "those of an entry");
+  _Static_assert(sizeof scalars == VYC_ROW_SCALARS * sizeof *scalars, "those of an entry");
   memcpy(launch->scalars, scalars, sizeof scalars);
   launch->run = run_of_part(part);
   launch->run.arguments = &launch->argument;

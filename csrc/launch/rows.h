@@ -8,6 +8,7 @@
 typedef struct vyc_row_span {
   uint64_t low, high;
   bool apart; /* each row was above or below all before it, so none share bytes */
+  bool written;
 } vyc_row_span;
 
 /* What one call works with. */
@@ -56,7 +57,7 @@ typedef struct vyc_part {
   bool flat; /* all blocks are along x */
   uint32_t scale; /* block * scale >> shift is the row, if each is not 0 */
   uint32_t shift, groups; /* else they are of the map, which has no groups otherwise */
-  uint64_t bytes;
+  uint64_t stride, bytes; /* of a row, of the table */
 } vyc_part;
 
 /* The next part after the row before `begin`: as many rows as a launch can have blocks of. */
@@ -64,6 +65,11 @@ vyc_part vyc__part_of(const vyc_many *many, uint32_t begin);
 void vyc__part_write(const vyc_many *many, const vyc_part *part, uint8_t *table);
 /* The launch of the entry, with its table. */
 void vyc__part_run_set(vyc_part_run *launch, const vyc_part *part, vyc_buffer *table);
+/* All rows of several kernels, the first ones those of the first; `ends_out`: before which row
+ * those of each kernel end. False: one launch has not so many blocks. */
+bool vyc__part_of_all(const vyc_many *many, uint32_t count, vyc_part *part_out, uint64_t *ends_out);
+void vyc__part_write_all(const vyc_many *many, uint32_t count, const vyc_part *part,
+                         uint8_t *table);
 
 /* ---- checks, clears, launches ---- */
 

@@ -228,7 +228,10 @@ void operate_graph_of_rows(uint32_t thread) {
                          .grids = grids};
   scene_fill_run(&last, NULL, &s->x, 0, &s->hot, number);
   vyc_status status = vyc_graph_create(&graph, s->context);
-  if (status == VYC_OK) status = vyc_graph_add_rows(graph, NULL, s->copying, s->rows, &rows);
+  const vyc_rows *const tables[] = {&rows};
+  if (status == VYC_OK)
+    status = thread % 2 == 0 ? vyc_graph_add_rows(graph, NULL, s->copying, s->rows, &rows)
+                             : vyc_graph_add_tables(graph, NULL, s->rows, 1, &s->copying, tables);
   if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &last.run);
   if (status == VYC_OK) status = vyc_graph_finish(graph);
   if (status == VYC_OK) status = vyc_graph_launch(graph, NULL, 0, s->two);

@@ -4,35 +4,45 @@
 
 #include "bench_test.h"
 
+/* An entry that does many launches of `add`, with further parameters and instructions. */
+#define OF_ROWS(name, more, behind)                                                                \
+  ".visible .entry " name                                                                          \
+  "(.param .u64 table, .param .u32 rows, .param .u32 each, .param .u32 scale, .param .u32 shift, " \
+  ".param .u32 flat" more                                                                          \
+  ")\n{\n.reg .pred %p0; .reg .b32 %r<12>; .reg .b64 %rd<4>;\nmov.u32 %r0, %tid.x;\n"              \
+  "setp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\nmov.u32 %r1, %ctaid.x;\nld.param.u64 %rd0, [table];\n"     \
+  "ld.param.u32 %r2, [each];\nsetp.eq.u32 %p0, %r2, 0;\n@%p0 bra $MAP;\n"                          \
+  "ld.param.u32 %r4, [scale];\nmul.wide.u32 %rd1, %r1, %r4;\nld.param.u32 %r4, [shift];\n"         \
+  "shr.u64 %rd1, %rd1, %r4;\ncvt.u32.u64 %r3, %rd1;\nbra $FOUND;\n$MAP:\n"                         \
+  "ld.param.u32 %r4, [rows];\nmad.wide.u32 %rd1, %r4, 32, %rd0;\nld.param.u32 %r4, [shift];\n"     \
+  "shr.u32 %r5, %r1, %r4;\nmad.wide.u32 %rd1, %r5, 8, %rd1;\nld.global.u32 %r3, [%rd1];\n"         \
+  "ld.global.u32 %r6, [%rd1+4];\n$NEXT:\nsetp.ge.u32 %p0, %r3, %r6;\n@%p0 bra $FOUND;\n"           \
+  "add.u32 %r7, %r3, 1;\nmad.wide.u32 %rd2, %r7, 32, %rd0;\nld.global.u32 %r8, [%rd2];\n"          \
+  "setp.gt.u32 %p0, %r8, %r1;\n@%p0 bra $FOUND;\nmov.u32 %r3, %r7;\nbra $NEXT;\n$FOUND:\n"         \
+  "mad.wide.u32 %rd2, %r3, 32, %rd0;\nld.global.u32 %r8, [%rd2];\nsub.u32 %r9, %r1, %r8;\n"        \
+  "ld.global.u64 %rd3, [%rd2+16];\nld.global.u32 %r10, [%rd2+24];\nadd.u32 %r10, %r10, "           \
+  "%r9;\n" behind "red.relaxed.gpu.global.add.u32 [%rd3], %r10;\nret;\n}\n"
+
 /* Each block of `add` adds its number in the launch and v to *p; `add_rows` finds its row by
- * looking at one after the other, between the rows that the map names. */
+ * looking at one after the other, between the rows that the map names. `add_tables` adds 7 more in
+ * rows from `end` on. */
 static const char *const TEXT =
     ".version 7.8\n.target sm_90\n.address_size 64\n"
     ".visible .entry add(.param .u64 p, .param .u32 v)\n{\n.reg .pred %p0; .reg .b32 %r<4>; .reg "
     ".b64 %rd0;\nmov.u32 %r0, %tid.x;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\n"
     "ld.param.u64 %rd0, [p];\nld.param.u32 %r1, [v];\nmov.u32 %r2, %ctaid.x;\n"
-    "add.u32 %r1, %r1, %r2;\nred.relaxed.gpu.global.add.u32 [%rd0], %r1;\nret;\n}\n"
-    ".visible .entry add_rows(.param .u64 table, .param .u32 rows, .param .u32 each, .param .u32 "
-    "scale, .param .u32 shift, .param .u32 flat)\n{\n.reg .pred %p0; .reg .b32 %r<12>; .reg .b64 %rd<4>;\nmov.u32 %r0, %tid.x;\n"
-    "setp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\nmov.u32 %r1, %ctaid.x;\nld.param.u64 %rd0, [table];\n"
-    "ld.param.u32 %r2, [each];\nsetp.eq.u32 %p0, %r2, 0;\n@%p0 bra $MAP;\n"
-    "ld.param.u32 %r4, [scale];\nmul.wide.u32 %rd1, %r1, %r4;\nld.param.u32 %r4, [shift];\n"
-    "shr.u64 %rd1, %rd1, %r4;\ncvt.u32.u64 %r3, %rd1;\nbra $FOUND;\n$MAP:\nld.param.u32 %r4, [rows];\n"
-    "mad.wide.u32 %rd1, %r4, 32, %rd0;\nld.param.u32 %r4, [shift];\nshr.u32 %r5, %r1, %r4;\n"
-    "mad.wide.u32 %rd1, %r5, 8, %rd1;\nld.global.u32 %r3, [%rd1];\nld.global.u32 %r6, [%rd1+4];\n"
-    "$NEXT:\nsetp.ge.u32 %p0, %r3, %r6;\n@%p0 bra $FOUND;\nadd.u32 %r7, %r3, 1;\n"
-    "mad.wide.u32 %rd2, %r7, 32, %rd0;\nld.global.u32 %r8, [%rd2];\n"
-    "setp.gt.u32 %p0, %r8, %r1;\n@%p0 bra $FOUND;\nmov.u32 %r3, %r7;\nbra $NEXT;\n$FOUND:\n"
-    "mad.wide.u32 %rd2, %r3, 32, %rd0;\nld.global.u32 %r8, [%rd2];\nsub.u32 %r9, %r1, %r8;\n"
-    "ld.global.u64 %rd3, [%rd2+16];\nld.global.u32 %r10, [%rd2+24];\nadd.u32 %r10, %r10, %r9;\n"
-    "red.relaxed.gpu.global.add.u32 [%rd3], %r10;\nret;\n}\n";
+    "add.u32 %r1, %r1, %r2;\nred.relaxed.gpu.global.add.u32 [%rd0], %r1;\nret;\n}\n" OF_ROWS(
+        "add_rows", "", "")
+        OF_ROWS(
+            "add_tables", ", .param .u32 end",
+            "ld.param.u32 %r4, [end];\nsetp.ge.u32 %p0, %r3, %r4;\n@%p0 add.u32 %r10, %r10, 7;\n");
 
 enum { MOST_ROWS = 700, BLOCK = 32 };
 
 typedef struct adder {
   vyc_context *context;
   vyc_module *module;
-  vyc_prepared *prepared, *entry;
+  vyc_prepared *prepared, *entry, *of_two;
   vyc_buffer *buffer;
   vyc_argument arguments[MOST_ROWS];
   uint64_t scalars[MOST_ROWS];
@@ -43,12 +53,11 @@ typedef struct adder {
 static void prepare_both(adder *a) {
   static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
                                              {VYC_PARAMETER_SCALAR, 0, 8, 4, {0}}};
-  static const vyc_parameter of_entry[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
-                                           {VYC_PARAMETER_SCALAR, 0, 8, 4, {0}},
-                                           {VYC_PARAMETER_SCALAR, 1, 12, 4, {0}},
-                                           {VYC_PARAMETER_SCALAR, 2, 16, 4, {0}},
-                                           {VYC_PARAMETER_SCALAR, 3, 20, 4, {0}},
-                                           {VYC_PARAMETER_SCALAR, 4, 24, 4, {0}}};
+  static const vyc_parameter of_entry[] = {
+      {VYC_PARAMETER_POINTER, 0, 0, 8, {0}}, {VYC_PARAMETER_SCALAR, 0, 8, 4, {0}},
+      {VYC_PARAMETER_SCALAR, 1, 12, 4, {0}}, {VYC_PARAMETER_SCALAR, 2, 16, 4, {0}},
+      {VYC_PARAMETER_SCALAR, 3, 20, 4, {0}}, {VYC_PARAMETER_SCALAR, 4, 24, 4, {0}},
+      {VYC_PARAMETER_SCALAR, 5, 28, 4, {0}}};
   static const vyc_binding inout = {VYC_ROLE_INOUT, 0, 4, 0}, table = {VYC_ROLE_IN, 0, 16, 0};
   vyc_prepared_desc desc = {.struct_size = sizeof desc,
                             .block = {BLOCK, 1, 1},
@@ -67,6 +76,17 @@ static void prepare_both(adder *a) {
   desc.parameters = of_entry;
   desc.bindings = &table;
   OK(vyc_prepared_create(&a->entry, a->module, &desc));
+  desc.parameter_bytes = 32;
+  desc.parameter_count = 7;
+  desc.scalar_count = 6;
+  desc.entry = "add_tables";
+  OK(vyc_prepared_create(&a->of_two, a->module, &desc));
+}
+
+static void release_all(adder *a) {
+  vyc_prepared_release(a->of_two);
+  vyc_prepared_release(a->entry);
+  vyc_prepared_release(a->prepared);
 }
 
 /* Row i adds to word i. */
@@ -159,6 +179,67 @@ static void a_graph_keeps_rows(adder *a, uint32_t count, const uint32_t *blocks,
   a->buffer = own;
 }
 
+/* The first rows are those of one kernel, the others those of another. */
+static void split(const adder *a, uint32_t first, vyc_rows both[2]) {
+  both[0] = both[1] = a->rows;
+  both[0].count = first;
+  both[1].count -= first;
+  both[1].arguments += first;
+  both[1].scalars += first;
+  both[1].grids += 3 * (size_t)first;
+}
+
+static void rows_of_two_kernels_are_one_step(adder *a, uint32_t count, uint32_t first,
+                                             const uint32_t *blocks, uint32_t kinds) {
+  uint32_t words[MOST_ROWS] = {0}, step = 9;
+  vyc_graph *graph = NULL;
+  vyc_rows both[2];
+  vyc_prepared *const kernels[] = {a->prepared, a->prepared};
+  const vyc_rows *const rows[] = {&both[0], &both[1]};
+  fill(a, count, blocks, kinds);
+  split(a, first, both);
+  OK(vyc_copy_in(a->buffer, 0, words, sizeof words));
+  OK(vyc_graph_create(&graph, a->context));
+  OK(vyc_graph_add_tables(graph, &step, a->of_two, 2, kernels, rows));
+  OK(vyc_graph_finish(graph));
+  CHECK(step == 0);
+  for (int turn = 0; turn < 2; turn++) OK(vyc_graph_launch(graph, NULL, 0, NULL));
+  OK(vyc_copy_out(a->buffer, 0, words, sizeof words));
+  for (uint32_t i = 0; i < count; i++) {
+    const uint32_t n = blocks[i % kinds], more = i >= first ? 7 : 0;
+    CHECK(words[i] == 2 * (n * (1000 + i + more) + n * (n - 1) / 2));
+  }
+  vyc_graph_release(graph);
+}
+
+static void wrong_tables_add_no_step(adder *a) {
+  static const uint32_t one[] = {1}, large[] = {1u << 30};
+  vyc_graph *graph = NULL;
+  vyc_graph_info info = {.struct_size = sizeof info};
+  vyc_error error = {.struct_size = sizeof error};
+  vyc_rows both[2];
+  vyc_prepared *const kernels[] = {a->prepared, a->prepared};
+  const vyc_rows *const rows[] = {&both[0], &both[1]};
+  OK(vyc_graph_create(&graph, a->context));
+  fill(a, 9, one, 1);
+  split(a, 4, both);
+  CHECK(vyc_graph_add_tables(graph, NULL, a->entry, 2, kernels, rows) == VYC_E_INVALID);
+  CHECK(vyc_graph_add_tables(graph, NULL, a->of_two, 1, kernels, rows) == VYC_E_INVALID);
+  CHECK(vyc_graph_add_tables(graph, NULL, a->of_two, 0, kernels, rows) == VYC_E_INVALID);
+  CHECK(vyc_graph_add_tables(graph, NULL, a->of_two, 17, kernels, rows) == VYC_E_INVALID);
+  a->arguments[6].offset = 8; /* the word of a row of the other kernel */
+  CHECK(vyc_graph_add_tables(graph, NULL, a->of_two, 2, kernels, rows) == VYC_E_INVALID);
+  OK(vyc_last_error(&error));
+  CHECK(strstr(error.message, "rows of several kernels share memory") != NULL);
+  fill(a, 4, large, 1);
+  split(a, 1, both);
+  both[1].count = 1;
+  CHECK(vyc_graph_add_tables(graph, NULL, a->of_two, 2, kernels, rows) == VYC_E_UNSUPPORTED);
+  OK(vyc_graph_info_get(graph, &info));
+  CHECK(info.step_count == 0);
+  vyc_graph_release(graph);
+}
+
 static void wrong_rows_add_no_step(adder *a) {
   static const uint32_t one[] = {1}, large[] = {1u << 30};
   vyc_graph *graph = NULL;
@@ -228,8 +309,7 @@ static void large_launches_are_several(void) {
     OK(vyc_prepared_launch_many(a.prepared, a.entry, &a.rows));
     CHECK(launched == cases[i].launches);
     CHECK(first_blocks == cases[i].first);
-    vyc_prepared_release(a.entry);
-    vyc_prepared_release(a.prepared);
+    release_all(&a);
   }
   vyc_buffer_release(a.buffer);
   vyc_module_release(a.module);
@@ -253,10 +333,14 @@ int main(int argc, char **argv) {
   }
   a_graph_keeps_rows(&a, 600, same, 1);
   a_graph_keeps_rows(&a, 600, few, 7);
+  for (uint32_t first = 0; first <= 600; first += 150) {
+    rows_of_two_kernels_are_one_step(&a, 600, first, same, 1);
+    rows_of_two_kernels_are_one_step(&a, 600, first, few, 7);
+  }
   wrong_rows_add_no_step(&a);
+  wrong_tables_add_no_step(&a);
   what_is_wrong_is_refused(&a);
-  vyc_prepared_release(a.entry);
-  vyc_prepared_release(a.prepared);
+  release_all(&a);
   vyc_buffer_release(a.buffer);
   vyc_module_release(a.module);
   vyc_context_release(a.context);

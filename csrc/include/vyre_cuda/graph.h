@@ -53,6 +53,15 @@ VYC_API vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out,
  * more blocks than one launch can have. */
 VYC_API vyc_status vyc_graph_add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared,
                                       vyc_prepared *many, const vyc_rows *rows);
+/* The same for rows of up to 16 kernels, which do not depend on each other, as one launch of
+ * `entry`. It is another entry of these kernels, which have the same block, and takes what the
+ * entry for many launches of one kernel takes (vyc_prepared_launch_many), and then, for each kernel
+ * but the last, a scalar of 32 bits: before which row with blocks those of this kernel end. From
+ * one row of the table to the next are as many bytes as the kernel with the largest parameter block
+ * needs. The elements of `rows` are those of `prepared`. */
+VYC_API vyc_status vyc_graph_add_tables(vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry,
+                                        uint32_t count, vyc_prepared *const *prepared,
+                                        const vyc_rows *const *rows);
 /* As vyc_graph_add_launch for a copy or a fill, whose buffers and `pinned` are held. */
 VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
                                           const vyc_graph_transfer *transfer);

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
+from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import STATIC_SHARED_BYTES, Target
-from vyre_cuda.codegen.emit import coalesce
 from vyre_cuda.codegen.emit.resident import HEADER_BYTES, MORE_BYTES, WARP, Resident, entry_lines
-from vyre_cuda.codegen.emit.text import (
-    STATEMENT_MARK,
-    dynamic_shared_line,
-    resident_lines,
-    table_lines,
-    used_parameters,
-)
+from vyre_cuda.codegen.emit.text import dynamic_shared_line
 from vyre_cuda.codegen.lowering.statements import Lowering
-from vyre_cuda.codegen.ssa.ssa import OF_WARP, liveness
-from vyre_cuda.codegen.vectors import forms
+from vyre_cuda.codegen.parts import Part, body_of
+from vyre_cuda.codegen.ssa.ssa import OF_WARP
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.functions import global_id
@@ -26,17 +19,6 @@ from vyre_cuda.ir.core.types import u8
 from vyre_cuda.records import dataclass
 
 MOST_KERNELS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A kernel of a worker: the program that is lowered, and what its launches look like."""
-
-    program: Program
-    lowered: Lowered
-    precision: str
-    bounds: str
-    max_ulp: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,32 +102,13 @@ class _Kernel:
 
     def __init__(self, number: int, part: Part, threads: int, target: Target) -> None:
         program = part.program
-        lowering = Lowering(
-            program,
-            target,
-            precision=part.precision,
-            bounds=part.bounds,
-            debug=False,
-            max_ulp=part.max_ulp,
-            prefix=f"w{number}",
-        )
-        lowering.run()
-        memory, function = lowering.memory, lowering.builder.function
-        if memory.has_many():
-            forms.with_vectors(lowering.builder, memory, memory.linear)
-        live = liveness(function)
-        if function.registers:
-            coalesce.coalesce(function, live[0])
-        _check_block(program, threads, meets=_meets(lowering))
-        parameters = _parameters(part, used_parameters(function, live[0]))
         resident = Resident(number, program.block, threads)
-        body = resident_lines(program, target, function, live, memory, parameters, resident)
-        # The marks of statements are those of a kernel's text, whose numbers begin anew with each.
-        body = [line for line in body if not line.startswith(STATEMENT_MARK)]
-        self.lines = resident.lines(body, part.lowered.parameter_bytes, shares=bool(program.shared))
-        self.tables = table_lines(program, memory)
-        self.dynamic_shared_bytes = memory.dynamic_shared_bytes
-        self.static_shared_bytes = memory.shared_bytes - memory.dynamic_shared_bytes
+        body = body_of(part, target, f"w{number}", resident, "worker")
+        _check_block(program, threads, meets=_meets(body.lowering))
+        self.lines = resident.lines(body.lines, part.lowered.parameter_bytes, shares=bool(program.shared))
+        self.tables = body.tables
+        self.dynamic_shared_bytes = body.dynamic_shared_bytes
+        self.static_shared_bytes = body.static_shared_bytes
 
 
 def _meets(lowering: Lowering) -> bool:
@@ -165,13 +128,3 @@ def _check_block(program: Program, threads: int, *, meets: bool) -> None:
             f"in blocks of {own}, which is not a multiple of {WARP}: give it a worker of its own or another block",
             capability="worker",
         )
-
-
-def _parameters(part: Part, used: set[object]) -> tuple[KernelParameter, ...]:
-    """Those of the kernel's launches; one that another version made may lack some that this code reads."""
-    if not used <= {(p.kind, p.name) for p in part.lowered.parameters}:
-        raise UnsupportedError(
-            f"{part.program.name} does not have all parameters that a worker needs: compile it anew",
-            capability="worker",
-        )
-    return part.lowered.parameters

@@ -394,7 +394,7 @@ class Merge:
             next((at for step in self._steps for _, at in step.made_of if at), None),
             arrays=tuple(self._own),
         )
-        ops = _count(body)
+        ops = count_ops(body)
         if ops > MOST_OPS:
             raise Refused(f"one kernel would have {ops} operations, more than {MOST_OPS}", Kind.SIZE)
         self._check(made)
@@ -466,7 +466,7 @@ def _reads(body: Body, name: str, *, nested: bool = True) -> bool:
     return any(isinstance(e, Load) and e.buffer == name for s in every for e in expressions(operands(s)))
 
 
-def _count(body: Body) -> int:
+def count_ops(body: Body) -> int:
     every = (e for s in statements(body) for e in expressions(operands(s)))
     found = sum(isinstance(e, (Apply, Load)) for e in every)
     return found + sum(isinstance(s, (Store, Atomic)) for s in statements(body))

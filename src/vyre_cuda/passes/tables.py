@@ -1,8 +1,8 @@
 """Which steps of a recording become one launch of many rows, and in which order all of them run then.
 
-Launches of one kernel do not depend on each other if they are as far from the beginning: a step is one further than the
-furthest of those that it needs, or that need what was there before it. On an H200 a launch with its table takes as long
-as a node, so two launches gain already, but not where they would become one kernel anyway.
+Launches of one kernel, or of several (`beside`), do not depend on each other if they are as far from the beginning: a
+step is one further than the furthest of those that it needs, or that need what was there before it. On an H200 a launch
+with its table takes as long as a node, so two launches gain already, but not where they would become one kernel anyway.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from vyre_cuda.ir.core.nodes import For, While
 from vyre_cuda.ir.core.walk import statements
+from vyre_cuda.passes.beside import joined
 from vyre_cuda.passes.blocks import merge_blocks
 from vyre_cuda.passes.fuse import ranges
 from vyre_cuda.passes.pairs import Pairs
@@ -34,22 +35,25 @@ Range: TypeAlias = tuple[int, int, int]
 class Item:
     """What a step touches, and which of it it writes; None: nothing passes it.
 
-    Launches with equal keys, which are not None, may become one.
+    Launches with equal keys, which are not None, may become one; and so may tables of launches where `beside` is equal
+    and not None.
     """
 
     touched: Collection[Range] | None
     written: Collection[Range] = ()
     key: Hashable = None
     launch: Step | None = None
+    beside: Hashable = None
 
 
-def of_launch(step: Step, key: Hashable) -> Item:
+def of_launch(step: Step, key: Hashable, beside: Hashable = None) -> Item:
     written, touched = ranges(step)
-    return Item([each[:3] for each in touched], [each[:3] for each in written], key, step)
+    return Item([each[:3] for each in touched], [each[:3] for each in written], key, step, beside)
 
 
 def decide(items: Sequence[Item], seams: Collection[int] = ()) -> list[tuple[int, ...]]:
-    """The places of all items in the order in which they run; those that are together are rows of one launch.
+    """The places of all items in the order in which they run; those that are together are rows of one launch, in which
+    those with the same key are together.
 
     Nothing passes a seam, which is a place between items.
     """
@@ -83,7 +87,7 @@ def _segment(items: Sequence[Item], first: int, end: int) -> list[tuple[int, ...
             alike[items[place].key, depth[place]].append(place)
     parts = [part for places in alike.values() for part in _parts(items, places)]
     tables = [part for part in parts if len(part) >= _least(items, part, in_block)]
-    return _ordered(first, end, needed, tables)
+    return _ordered(first, end, needed, joined(items, tables, depth))
 
 
 def _least(items: Sequence[Item], part: Sequence[int], in_block: Collection[int]) -> int:

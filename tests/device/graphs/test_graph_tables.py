@@ -200,14 +200,14 @@ def test_adjacent_results_are_cleared_by_a_memset(device: vc.Device) -> None:
 # ---- what does not ---------------------------------------------------------------------------------------------------
 
 
-def test_launches_with_symbols_are_rows_of_their_own(device: vc.Device) -> None:
+def test_launches_with_symbols_are_rows_of_a_kernel_of_their_own(device: vc.Device) -> None:
     kernel = device.compile(scaled())
     xs, zs = arrays(device, [40] * 40), [device.zeros(40, vc.f32) for _ in range(40)]
     with device.record(fuse=True) as graph:
         for k, (x, z) in enumerate(zip(xs, zs, strict=True)):
             kernel.launch(x, z, vc.symbol("a", 2.0) if k % 2 else 3.0, 0.0)
     graph.replay(a=5.0)
-    assert "are one launch with a table of 20 rows" in graph.explain()
+    assert "are one launch with a table of 40 rows: 20 of scaled and 20 of scaled" in graph.explain()
     for k, (x, z) in enumerate(zip(xs, zs, strict=True)):
         np.testing.assert_array_equal(z.numpy(), x.numpy() * (5 if k % 2 else 3))
 

@@ -19,6 +19,7 @@ LEAST = {
     "loops of blocks": 13,
     "tables": 13,
     "loops that arrays end": 13,
+    "tables of several kernels": 13,
     "temporaries without memory": 13,
     "temporaries in shared memory": 13,
     "refused: options": 13,

@@ -17,6 +17,7 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.passes import fuse, pairs
 from vyre_cuda.passes.steps import Refused
+from vyre_cuda.runtime.graph.graph_steps import TablesStep
 from vyre_cuda.testing.compare import assert_same
 
 from .fused_recordings import program, replayed
@@ -26,6 +27,7 @@ ROWS, COLUMNS = 7, 10
 SIZE = ROWS * COLUMNS
 LARGE = 1100  # more than a block
 ARRAYS = 5
+WIDTH = 60  # of what a row of a table is about
 
 
 # ---- programs --------------------------------------------------------------------------------------------------------
@@ -195,6 +197,7 @@ class Kernels:
         self.doubled, self.partly, self.chosen = all_of([doubled(), partly(), chosen()])
         self.stops = all_of([stops("stops", 128)])
         self.turns = all_of([turns(f"turns{block}", block) for block in (32, 128)])
+        self.beside = [*self.own[:1], *self.evens[:1], *self.turns[:1], self.doubled, self.partly]
 
 
 # ---- recordings ------------------------------------------------------------------------------------------------------
@@ -207,7 +210,7 @@ class Varied:
         self.device, self.kernels, self.seed = device, kernels, seed
         rng = np.random.default_rng(seed)
         self.kind = random.Random(seed).choices([*KINDS], [weight for _, weight in KINDS.values()])[0]
-        self.size = LARGE if self.kind in ("element", "launch", "table") else SIZE
+        self.size = LARGE if self.kind in ("element", "launch", "table", "beside") else SIZE
         self.start = [rng.integers(-9, 9, 2 * self.size).astype(F32) for _ in range(ARRAYS)]
         self.arrays = [device.array(start) for start in self.start]
         self.done = device.zeros(3, vc.u32)
@@ -355,14 +358,26 @@ def table(what: Varied, rng: random.Random, _: vc.Graph) -> None:
     """Independent launches of a few kernels, some of which no table takes."""
     pool = [*what.kernels.own, *what.kernels.plain[:2], rng.choice(what.kernels.trap), rng.choice(what.kernels.waits)]
     used = rng.sample(pool, rng.choice((1, 2)))
-    width = 60
-    for place in rng.sample(range(what.size // width), rng.choice((4, 8, 16))):
-        begin = place * width
+    for place in rng.sample(range(what.size // WIDTH), rng.choice((4, 8, 16))):
+        begin = place * WIDTH
         kernel = rng.choice(used)
-        views = [each[begin : begin + rng.choice((width, width, 40, 0))] for each in what.arrays[:2]]
+        views = [each[begin : begin + rng.choice((WIDTH, WIDTH, 40, 0))] for each in what.arrays[:2]]
         if any(p.name == "y" for p in kernel.program.parameters):
-            views = [each[begin : begin + width] for each in what.arrays[:2]]
+            views = [each[begin : begin + WIDTH] for each in what.arrays[:2]]
         what.launch(rng, kernel, views[:1], views[1])
+    what.chain(rng, what.kernels.plain, rng.choice((0, 1)))
+
+
+def beside(what: Varied, rng: random.Random, _: vc.Graph) -> None:
+    """Independent launches of kernels with the same block in turn, and sometimes of one with another."""
+    used = rng.sample(what.kernels.beside, rng.choice((2, 2, 3)))
+    if rng.random() < 0.2:
+        used[-1] = rng.choice(what.kernels.own[1:])
+    places = what.size // WIDTH
+    for number, place in enumerate(rng.sample(range(places), places)):
+        size = rng.choice((WIDTH, WIDTH, 40, 1))
+        views = [each[place * WIDTH : place * WIDTH + size] for each in what.arrays[:2]]
+        what.launch(rng, used[number % len(used)], views[:1], views[1])
     what.chain(rng, what.kernels.plain, rng.choice((0, 1)))
 
 
@@ -399,6 +414,7 @@ KINDS: dict[str, tuple[Callable[[Varied, random.Random, vc.Graph], None], int]] 
     "loop": (loop, 7),
     "until": (until, 7),
     "table": (table, 4),
+    "beside": (beside, 3),
     "apart": (apart, 1),
 }
 
@@ -454,6 +470,7 @@ def _count(graph: vc.Graph, counts: Counter[str]) -> None:
     counts["temporaries without memory"] += len(plan.gone - plan.shared)
     counts["temporaries in shared memory"] += len(plan.shared)
     counts["tables"] += len(plan.tables)
+    counts["tables of several kernels"] += sum(isinstance(table, TablesStep) for table in plan.tables)
     counts["refused: no row of a table"] += len(plan.refused)
     for row in plan.rows:
         if row.fused is None:

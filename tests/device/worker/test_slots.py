@@ -21,7 +21,8 @@ from vyre_cuda.codegen.emit.resident import (
     SLOT_WORDS,
     STOP,
 )
-from vyre_cuda.codegen.worker import Part, lower_worker
+from vyre_cuda.codegen.parts import Part
+from vyre_cuda.codegen.worker import lower_worker
 
 SLOTS = 4
 LONG = 60_000_000_000  # ns: never

@@ -439,6 +439,9 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared, const vyc_run *run)
     vyc_status vyc_graph_add_rows(
         vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared, vyc_prepared *many, const vyc_rows *rows)
+    vyc_status vyc_graph_add_tables(
+        vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry, uint32_t count, vyc_prepared *const *prepared,
+        const vyc_rows *const *rows)
     vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out, const vyc_graph_transfer *transfer)
     vyc_status vyc_graph_repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
                                       uint64_t until_offset, uint32_t until_bytes)

@@ -2,7 +2,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vyre_cuda._native.call.many import Rows
+from vyre_cuda._native.call.many import Launches, Rows
 from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
 from vyre_cuda._native.core.context import Context, Event, Stream
 from vyre_cuda._native.memory.memory import Buffer, Span
@@ -35,6 +35,13 @@ class Graph:
         self,
         rows: Rows,
         many: PreparedKernel,
+        clearing: PreparedKernel | None = None,
+        many_clearing: PreparedKernel | None = None,
+    ) -> int: ...
+    def add_tables(
+        self,
+        rows: list[Launches],
+        entry: PreparedKernel,
         clearing: PreparedKernel | None = None,
         many_clearing: PreparedKernel | None = None,
     ) -> int: ...

@@ -14,11 +14,11 @@ cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
     VYC_E_INVALID, VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
-    VYC_SYMBOL_ARRAY, VYC_SYMBOL_SCALAR, vyc_graph_add_launch, vyc_graph_add_rows, vyc_graph_add_symbol, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
+    VYC_SYMBOL_ARRAY, VYC_SYMBOL_SCALAR, vyc_graph_add_launch, vyc_graph_add_rows, vyc_graph_add_symbol, vyc_graph_add_tables, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
     vyc_graph_finish, vyc_graph_in_turns, vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at,
     vyc_graph_launch_between, vyc_graph_launch_with, vyc_graph_node, vyc_graph_node_get, vyc_graph_own,
     vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_symbol, vyc_graph_transfer, vyc_graph_update, vyc_graph_use,
-    vyc_prepared, vyc_status, vyc_stream, vyc_symbol_value,
+    vyc_prepared, vyc_rows, vyc_status, vyc_stream, vyc_symbol_value,
 )
 from vyre_cuda._native.core.context cimport Context, Event, Stream, load, looks_deep
 from vyre_cuda._native.memory.adopted cimport stream_of
@@ -58,6 +58,8 @@ cdef enum:
     LONG = 1024
     # Values of one replay, beyond which it takes the general path.
     MOST_VALUES = 16
+    # Kernels of one launch.
+    MOST_TABLES = 16
 
 
 cdef void *host_memory(cnp.ndarray array, vyc_graph_transfer *transfer) except NULL:
@@ -146,6 +148,25 @@ cdef class Graph:
         rows._rows.many_clearing = NULL if many_clearing is None else many_clearing._h
         with nogil:
             check(vyc_graph_add_rows(self._h, &step, prepared, many._h, &rows._rows))
+        return step
+
+    def add_tables(self, list rows not None, PreparedKernel entry not None, PreparedKernel clearing=None,
+                   PreparedKernel many_clearing=None) -> int:
+        """The same for rows of several kernels; `entry`: that of all of them."""
+        cdef vyc_prepared *prepared[MOST_TABLES]
+        cdef const vyc_rows *of_each[MOST_TABLES]
+        cdef uint32_t step = 0, count = 0
+        cdef Rows one
+        if len(rows) > MOST_TABLES:
+            raise ValueError(f"{len(rows)} kernels are too many for one launch")
+        for one in rows:
+            one._rows.clearing = NULL if clearing is None else clearing._h
+            one._rows.many_clearing = NULL if many_clearing is None else many_clearing._h
+            prepared[count] = one._dispatcher._prepared._h
+            of_each[count] = &one._rows
+            count += 1
+        with nogil:
+            check(vyc_graph_add_tables(self._h, &step, entry._h, count, prepared, of_each))
         return step
 
     def add_transfer(self, Transfer transfer not None) -> int:

@@ -156,7 +156,7 @@ def entry_lines(
     words = emitter.parameters.values() if rows is None else rows.parameters
     declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in words)
     if rows is not None:
-        variables, body = [*variables, *rows.registers()], [*rows.find(), *body]
+        variables, body = [*variables, *rows.registers()], [*rows.find(), *body, *rows.others()]
     lines = [
         f".visible .entry {entry}({f'{chr(10)}{declared}{chr(10)}' if declared else ''})",
         *([f".reqntid {program.block[0]}, {program.block[1]}, {program.block[2]}"] if fixed_block else []),
@@ -175,10 +175,10 @@ def resident_lines(
     live: tuple[bytearray, set[int]],
     memory: Memory,
     parameters: tuple[KernelParameter, ...],
-    resident: Resident,
+    within: Resident | Rows,
 ) -> list[str]:
     """The instructions of one block of a kernel, in a scope of their own within an entry for several kernels."""
-    emitter = _Emitter(function, target, live, parameters, debug=False, rows=resident)
+    emitter = _Emitter(function, target, live, parameters, debug=False, rows=within)
     body = emitter.run()
     return ["  {", *_variables(program, memory, emitter.counts), *body, "  }"]
 

@@ -13,7 +13,7 @@ from vyre_cuda.passes.tables import Item
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.cells import can_read_cells
-from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, RepeatStep, RowsStep, Step
+from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, RepeatStep, RowsStep, Step, TablesStep
 from vyre_cuda.runtime.graph.launches import Memories, launch_of, value_of, why_apart
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -94,7 +94,9 @@ def _of_launch(step: LaunchStep, given: Mapping[str, Any], memories: Memories, *
     if step.kernel.is_without_body:
         return _WALL
     launch = launch_of(step, given, memories)
-    return tables.of_launch(launch, _key(step) if is_row and not why_apart(step, given) else None)
+    if not is_row or why_apart(step, given):
+        return tables.of_launch(launch, None)
+    return tables.of_launch(launch, _key(step), launch.geometry.block)
 
 
 def _range(array: DeviceArray, memories: Memories) -> tables.Range:
@@ -110,9 +112,17 @@ def _steps(recorded: Sequence[Step | RepeatStep], places: Sequence[tuple[int, ..
         if isinstance(step, RepeatStep):
             step = RepeatStep(step.times, step.until, behind[step.end])
         elif len(unit) > 1:
-            step = RowsStep([each for place in unit if isinstance(each := recorded[place], LaunchStep)])
+            step = _as_one([each for place in unit if isinstance(each := recorded[place], LaunchStep)])
         found.append(step)
     return found
+
+
+def _as_one(launches: Sequence[LaunchStep]) -> RowsStep | TablesStep:
+    alike: dict[Hashable, list[LaunchStep]] = {}
+    for launch in launches:
+        alike.setdefault(_key(launch), []).append(launch)
+    of_each = [RowsStep(some) for some in alike.values()]
+    return of_each[0] if len(of_each) == 1 else TablesStep(of_each)
 
 
 def _behind(recorded: Sequence[Step | RepeatStep], places: Sequence[tuple[int, ...]]) -> dict[int, int]:

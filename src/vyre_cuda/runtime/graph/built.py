@@ -9,7 +9,16 @@ from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.graph import graph as native
 from vyre_cuda.later import later
 from vyre_cuda.runtime.graph.arena import Arena
-from vyre_cuda.runtime.graph.graph_steps import CopyStep, LaunchStep, LoadedStep, RepeatStep, RowsStep, Step, is_host
+from vyre_cuda.runtime.graph.graph_steps import (
+    CopyStep,
+    LaunchStep,
+    LoadedStep,
+    RepeatStep,
+    RowsStep,
+    Step,
+    TablesStep,
+    is_host,
+)
 from vyre_cuda.runtime.graph.settable import Settable
 from vyre_cuda.runtime.graph.temporary import Temporary
 
@@ -80,6 +89,9 @@ class Built:
             entry, clearing, many_clearing = many.kernels_for(step.kernel, parameters)
             assert entry is not None  # what_keeps_apart said nothing
             number = self.native.add_rows(parameters, entry, clearing, many_clearing)
+        elif isinstance(step, TablesStep):
+            assert step.entry is not None  # else its tables are steps of their own
+            number = self.native.add_tables(parameters, step.entry, *many.clearing_for(step.kernels))
         elif isinstance(step, LoadedStep):
             assert step.prepared is not None  # it was bound for that
             number = self.native.add_launch(step.prepared, parameters)

@@ -32,7 +32,16 @@ from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import replace
 from vyre_cuda.runtime.base.symbol import Symbol
-from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, RowsStep, Step
+from vyre_cuda.runtime.graph.graph_steps import (
+    CopyStep,
+    FillStep,
+    LaunchStep,
+    LoadedStep,
+    RepeatStep,
+    RowsStep,
+    Step,
+    TablesStep,
+)
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
@@ -196,7 +205,7 @@ class _Recorder:
                 if step.until is None:
                     return GraphStep(REPEAT, times=step.times)
                 return GraphStep(REPEAT, (self._span(step.until),), type=step.until.type, times=step.times)
-            case LoadedStep() | RowsStep():
+            case LoadedStep() | RowsStep() | TablesStep():
                 raise AssertionError  # refused before; never recorded
 
     def _launch(self, step: LaunchStep) -> GraphStep:

@@ -19,7 +19,7 @@ from vyre_cuda.passes import steps as merged
 from vyre_cuda.passes.cells import of_geometry, with_cells
 from vyre_cuda.passes.fuse import Group
 from vyre_cuda.runtime.base.symbol import Symbol
-from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RepeatStep, RowsStep, Step
+from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RepeatStep, RowsStep, Step, TablesStep
 from vyre_cuda.runtime.graph.temporary import Root, Temporary
 from vyre_cuda.runtime.memory.array import dtype_of
 
@@ -67,8 +67,10 @@ class Cells:
             kept: set[Key] = set()
             several = group.first < end
             for step in order[group.first : group.end]:
-                several |= isinstance(step, RowsStep)
-                for launch in step.launches if isinstance(step, RowsStep) else (step,):
+                launches: Sequence[Step | RepeatStep] = (step,)
+                if isinstance(step, (RowsStep, TablesStep)):
+                    launches, several = step.launches, True
+                for launch in launches:
                     if isinstance(launch, LaunchStep):
                         found, decisive = self._keys(launch)
                         keys |= found
@@ -109,9 +111,14 @@ class Cells:
 
     def applied(self, step: Step | RepeatStep) -> Step | RepeatStep:
         """A step that is not merged, with a kernel that reads the cells."""
+        if isinstance(step, TablesStep):
+            return TablesStep([self._rows(table) for table in step.tables])
         if isinstance(step, RowsStep):
-            return RowsStep([self._launch(launch) for launch in step.launches])
+            return self._rows(step)
         return self._launch(step) if isinstance(step, LaunchStep) else step
+
+    def _rows(self, step: RowsStep) -> RowsStep:
+        return RowsStep([self._launch(launch) for launch in step.launches])
 
     def _launch(self, step: LaunchStep) -> LaunchStep:
         kernel = step.kernel

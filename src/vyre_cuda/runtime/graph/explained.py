@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from vyre_cuda._native.graph.graph import Node
 from vyre_cuda.runtime.graph.arena import intervals, places
 from vyre_cuda.runtime.graph.fusing import Fused, Plan
-from vyre_cuda.runtime.graph.graph_steps import RepeatStep, RowsStep, Step
+from vyre_cuda.runtime.graph.graph_steps import RepeatStep, RowsStep, Step, TablesStep
 from vyre_cuda.runtime.graph.versions import Versions
 
 _RUNS = 4  # of numbers of steps in one line
@@ -77,6 +77,8 @@ def _rows(recorded: Sequence[Step | RepeatStep], plan: Plan) -> Iterator[str]:
             yield f"{first.label}: {_steps(inside) if inside else 'nothing'}"
         elif isinstance(first, RowsStep):
             yield f"{_steps(steps)} are one launch with a table of {len(steps)} rows: {first.kernel.program.name}"
+        elif isinstance(first, TablesStep):
+            yield from _tables(first, steps, plan.split.get(row.first, ""))
         else:
             yield f"{_steps(steps)}, {first.label}"
         if row.apart:
@@ -97,6 +99,16 @@ def _one_kernel(one: Fused, steps: Sequence[int]) -> Iterator[str]:
         often += ["until an array ends it"] if one.group.until is not None else []
         how += f"{',' if barriers else ''} that repeats {', or '.join(often)}"
     yield f"{_steps(steps)} are one kernel{how}, {made.program.name}: {made.lines()}"
+
+
+def _tables(step: TablesStep, numbers: Sequence[int], split: str) -> Iterator[str]:
+    rows = _listed([f"{len(table.launches)} of {table.kernel.program.name}" for table in step.tables])
+    if split:
+        yield f"{_steps(numbers)} are {len(step.tables)} launches, each with a table of its own: rows are {rows}"
+    else:
+        yield f"{_steps(numbers)} are one launch with a table of {len(step.launches)} rows: {rows}"
+    if split:
+        yield f"  not one launch: {split}"
 
 
 def _steps(numbers: Sequence[int]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.ir.core.program import Program
+from vyre_cuda.later import later
 from vyre_cuda.passes import fuse
 from vyre_cuda.passes import steps as merged
 from vyre_cuda.passes.cells import of_geometry
@@ -22,13 +23,16 @@ from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.arranging import arrangement
 from vyre_cuda.runtime.graph.cells import Cells
-from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RepeatStep, RowsStep, Step
-from vyre_cuda.runtime.graph.launches import Memories, launch_of, why_apart
+from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RepeatStep, RowsStep, Step, TablesStep
+from vyre_cuda.runtime.graph.launches import Memories, geometry_of, launch_of, why_apart
 from vyre_cuda.runtime.graph.temporary import Root, Temporary
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.kernel import tables_entry
     from vyre_cuda.runtime.kernel.kernel import Kernel
+else:
+    tables_entry = later("vyre_cuda.runtime.kernel.tables_entry")
 
 VARIABLE = "VYRE_CUDA_FUSE"
 
@@ -80,6 +84,7 @@ class Plan:
     gone: frozenset[Root]
     shared: frozenset[Root]  # those of them that are shared arrays of a block
     refused: dict[int, str]  # why recorded steps are no rows of a table
+    split: dict[int, str]  # why the tables of steps in this order are launches of their own
     cells: Cells
 
     @property
@@ -107,8 +112,8 @@ class Plan:
         return [row.fused for row in self.rows if row.fused is not None]
 
     @property
-    def tables(self) -> list[RowsStep]:
-        return [step for step in self.steps if isinstance(step, RowsStep)]
+    def tables(self) -> list[RowsStep | TablesStep]:
+        return [step for step in self.steps if isinstance(step, (RowsStep, TablesStep))]
 
     def fits_bundle(self) -> bool:
         return not self.tables and not self.decisive
@@ -135,8 +140,8 @@ def plan(device: Device, recorded: Sequence[Step | RepeatStep], given: Mapping[s
         frozenset(root for root, memory in memories.temporaries.items() if any(memory in some for some in all_of))
         for all_of in ([group.gone for group in fused], [group.shared for group in fused])
     )
-    steps = _steps(order, rows, cells)
-    return Plan(order, arranged.places, steps, rows, gone, shared, arranged.refused, cells)
+    steps, split = _steps(order, rows, cells, given)
+    return Plan(order, arranged.places, steps, rows, gone, shared, arranged.refused, split, cells)
 
 
 def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories) -> merged.Step | Apart:
@@ -300,15 +305,35 @@ def _ends_alike(one: Fused, now: Sequence[merged.Step]) -> bool:
     )
 
 
-def _steps(recorded: Sequence[Step | RepeatStep], rows: Sequence[Row], cells: Cells) -> list[Step | RepeatStep]:
-    """The steps of the fused graph."""
+def _steps(
+    recorded: Sequence[Step | RepeatStep], rows: Sequence[Row], cells: Cells, given: Mapping[str, Any]
+) -> tuple[list[Step | RepeatStep], dict[int, str]]:
+    """The steps of the fused graph, and why tables of several kernels are launches of their own in it."""
     found: list[Step | RepeatStep] = list(cells.writers())
+    split: dict[int, str] = {}
     place_of = {}
     for row in rows:
         place_of[row.first] = len(found)
-        found.append(cells.applied(recorded[row.first]) if row.fused is None else row.fused.step)
+        original = recorded[row.first]
+        step = cells.applied(original) if row.fused is None else row.fused.step
+        if isinstance(step, TablesStep) and isinstance(original, TablesStep):
+            blocks = sum(geometry_of(launch, given).blocks for launch in original.launches)
+            some, why = _as_one(step, blocks)
+            found += some
+            if why:
+                split[row.first] = why
+        else:
+            found.append(step)
     place_of[len(recorded)] = len(found)
     for place, step in enumerate(found):
         if isinstance(step, RepeatStep):
             found[place] = RepeatStep(step.times, step.until, place_of[step.end])
-    return found
+    return found, split
+
+
+def _as_one(step: TablesStep, blocks: int) -> tuple[Sequence[RowsStep | TablesStep], str]:
+    """The same with its entry; or its tables, and why they are faster apart."""
+    entry = tables_entry.entry_of(step.kernels, blocks)
+    if entry.prepared is None:
+        return step.tables, entry.why
+    return [TablesStep(step.tables, entry.prepared)], ""

@@ -133,6 +133,41 @@ class RowsStep:
 
 
 @dataclass(slots=True, eq=False)
+class TablesStep:
+    """Launches of several kernels as one, and the entry that does them, once it was made."""
+
+    tables: list[RowsStep]
+    entry: PreparedKernel | None = None
+    symbols: tuple[Symbol, ...] = field(default=(), init=False)
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        return [table.kernel for table in self.tables]
+
+    @property
+    def launches(self) -> list[LaunchStep]:
+        return [launch for table in self.tables for launch in table.launches]
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        return tuple(value for table in self.tables for value in table.operands)
+
+    @property
+    def label(self) -> str:
+        return f"{len(self.launches)} launches of {', '.join(kernel.program.name for kernel in self.kernels)}"
+
+    def copied(self, given: Given, place: int) -> TablesStep:
+        return TablesStep([table.copied(given, place) for table in self.tables], self.entry)
+
+    def check(self) -> None:
+        for table in self.tables:
+            table.check()
+
+    def bind(self, given: Given, stream: Stream | None = None) -> list[Launches]:
+        return [table.bind(given, stream) for table in self.tables]
+
+
+@dataclass(slots=True, eq=False)
 class LoadedStep:
     """A launch of a loaded kernel: arguments by position, then grid, block, shared bytes and cooperative."""
 
@@ -282,7 +317,7 @@ class RepeatStep:
         return "repeat" if self.times == 0 else f"repeat {self.times} times"
 
 
-Step: TypeAlias = LaunchStep | RowsStep | LoadedStep | CopyStep | FillStep
+Step: TypeAlias = LaunchStep | RowsStep | TablesStep | LoadedStep | CopyStep | FillStep
 
 
 def is_host(value: Any) -> bool:

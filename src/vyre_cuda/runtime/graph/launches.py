@@ -12,7 +12,7 @@ from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.passes import steps as merged
 from vyre_cuda.passes.specialize import specialized
 from vyre_cuda.runtime.base.symbol import Symbol
-from vyre_cuda.runtime.graph.graph_steps import LaunchStep, LoadedStep, RepeatStep, RowsStep, Step
+from vyre_cuda.runtime.graph.graph_steps import LaunchStep, LoadedStep, RepeatStep, RowsStep, Step, TablesStep
 from vyre_cuda.runtime.graph.temporary import Root, Temporary
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -32,7 +32,7 @@ class Memories:
 
 def why_apart(step: Step | RepeatStep, given: Mapping[str, Any]) -> str:
     """Why it is never merged; empty for rows of one launch, which need no merging."""
-    if isinstance(step, RowsStep):
+    if isinstance(step, (RowsStep, TablesStep)):
         return ""
     if isinstance(step, LoadedStep):
         return "it is a kernel from device.load, whose program is not known"

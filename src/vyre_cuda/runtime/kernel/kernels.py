@@ -31,6 +31,7 @@ from vyre_cuda.runtime.kernel.compiler_fingerprint import generator_digest
 from vyre_cuda.runtime.kernel.kernel import CompileTimes, Kernel
 
 if TYPE_CHECKING:
+    from vyre_cuda._native.call.prepared import PreparedKernel
     from vyre_cuda.codegen.core.lowered import Lowered
     from vyre_cuda.ir.call.known import Known
     from vyre_cuda.runtime.base.properties import DeviceProperties
@@ -41,6 +42,7 @@ else:
     lowering = later("vyre_cuda.runtime.kernel.lowering")
 
 _KEPT = 1024
+_TABLES_KEPT = 64
 _BYTES_KEPT = 256 << 20
 # Wire bytes, precision, bounds, max_ulp, known values.
 Key: TypeAlias = "tuple[bytes, str, str, float | None, tuple[Known, ...]]"
@@ -57,6 +59,9 @@ class Kernels:
         self._flights: SingleFlight[Kernel] = SingleFlight()
         self.rows_flights: SingleFlight[Entry] = SingleFlight()
         self.large_flights: SingleFlight[None] = SingleFlight()
+        # Entries for many launches of several kernels, by the keys of these.
+        self.tables: LRU[PreparedKernel] = LRU(_TABLES_KEPT, _BYTES_KEPT)
+        self.tables_flights: SingleFlight[PreparedKernel] = SingleFlight()
         self._tags = itertools.count(1)
         self.store = None if checks else _store(self._count)
 
@@ -82,6 +87,7 @@ class Kernels:
     def clear(self) -> None:
         """Forget the kernels; those that are still held keep working."""
         self._recent.clear()
+        self.tables.clear()
 
     def _known(self, key: Key) -> Kernel | None:
         kernel = self._recent.get(key)

@@ -16,7 +16,7 @@ from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.runtime.base.range_names import RESIDENT
 from vyre_cuda.runtime.kernel.arguments import device_arguments
-from vyre_cuda.runtime.kernel.rows_entry import Entry
+from vyre_cuda.runtime.kernel.rows_entry import Entry, clearing_of
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel.kernel import Kernel
@@ -57,6 +57,15 @@ def kernels_for(
         if rows.blocks() * block[0] * block[1] * block[2] >= found.large_from:
             found.provide_large(kernel)
     return found.kernels()
+
+
+def clearing_for(kernels: Sequence[Kernel]) -> tuple[PreparedKernel | None, PreparedKernel | None]:
+    """The kernel that clears, and its entry, if the launches of one of these may need them."""
+    for kernel in kernels:
+        clearing = clearing_of(kernel)
+        if clearing is not None:
+            return clearing.prepared, entry(clearing).prepared
+    return None, None
 
 
 def entry(kernel: Kernel) -> Entry:

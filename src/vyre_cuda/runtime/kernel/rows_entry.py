@@ -52,6 +52,14 @@ def what_keeps_apart(kernel: Kernel) -> str | None:
     return None
 
 
+def clearing_of(kernel: Kernel) -> Kernel | None:
+    """The kernel that clears results where this one may leave gaps; None: it leaves none."""
+    outs = (p.name for p in kernel.program.parameters if p.kind == "out" and p.zeroed)
+    if all(name in kernel.lowered.covered for name in outs):
+        return None
+    return kernel.device.compile(_clearing_program())
+
+
 class Entry:
     """The prepared entry, what explains its failed checks, and the kernel that clears results where it leaves gaps."""
 
@@ -69,9 +77,7 @@ class Entry:
             if error.capability != "rows":
                 raise
             return
-        outs = (p.name for p in kernel.program.parameters if p.kind == "out" and p.zeroed)
-        if any(name not in kernel.lowered.covered for name in outs):
-            self._clearing = kernel.device.compile(_clearing_program())
+        self._clearing = clearing_of(kernel)
         if self._clearing is not None or kernel.large_from != 0 or kernel.several is not None:
             self.large_from = limits.LARGE_LAUNCH
 

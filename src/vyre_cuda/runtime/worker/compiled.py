@@ -11,9 +11,9 @@ from vyre_cuda._native.core.module import Module, link
 from vyre_cuda.cache.digest import key_of
 from vyre_cuda.codegen.core.target import target_for
 from vyre_cuda.codegen.emit.resident import ENTRY
+from vyre_cuda.codegen.parts import Part
 from vyre_cuda.codegen.worker import (
     LoweredWorker,
-    Part,
     clearing_program,
     clearing_threads,
     lower_worker,
