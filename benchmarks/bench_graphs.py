@@ -10,8 +10,9 @@ dependent steps that use one scalar symbol, with a value of its own for each rep
 are steps that cannot become one kernel. Their 99th percentile has a row of its own. `kinds`: 64 independent steps of
 eight kernels. `loop`: a thousand steps of a stencil on 1,024 elements, in a `repeat`. In all but `symbol` both forms
 replay and synchronize in turn; a figure is the median, in microseconds, of the whole. Results are compared before. The
-copy of `large` moves the bytes that it must move. Writes one JSON file and prints the table, with what each row is to
-reach. The exit code is 1 where a row misses that.
+copy of `large` moves the bytes that it must move. "the driver alone" is a C program that launches the kernels of the
+fused graph, with the same parameters, as a graph of its own and waits for it. Writes one JSON file and prints the
+table, with what each row is to reach. The exit code is 1 where a row misses that.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ import argparse
 import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from harness.replays import median_of_twin
 from mathematics.results import write
 
 import vyre_cuda as vc
+from vyre_cuda.locations import EMULATOR_LIBRARY
 
 SMALL, LARGE = 1 << 10, 1 << 26  # elements
 # An H200, replay and synchronize, in microseconds.
@@ -72,8 +76,9 @@ def step(place: int) -> vc.Program:
 
 def chain(
     device: vc.Device, count: int, size: int, *, fuse: bool, temporaries: bool
-) -> tuple[vc.Graph, vc.DeviceArray]:
-    """The steps, each on the results of the one before, and what the last one writes; checked."""
+) -> tuple[vc.Graph, vc.DeviceArray, vc.DeviceArray]:
+    """The steps, each on the results of the one before, what the last one writes, and what the first one reads;
+    checked."""
     kernels = [device.compile(step(place)) for place in range(count)]
     start = np.resize(np.arange(1000, dtype=np.float32), size)
     x, out = device.array(start), device.zeros(size, vc.f32)
@@ -91,7 +96,7 @@ def chain(
         found = out[first : first + 1000].numpy()
         if found.tobytes() != np.roll(wanted, -(first % 1000))[: found.size].tobytes():
             raise ValueError(f"{count} steps, fuse={fuse}: wrong results from element {first} on")
-    return graph, out
+    return graph, out, x
 
 
 def timed(device: vc.Device, ways: Sequence[Callable[[int], None]], rounds: int) -> list[list[float]]:
@@ -119,10 +124,29 @@ def row(name: str, graph: vc.Graph | None, us: float, aim: float | None, *, judg
     return found
 
 
+def alone(
+    device: vc.Device,
+    graph: vc.Graph,
+    start: Sequence[tuple[vc.DeviceArray, np.ndarray]],
+    expected: Sequence[tuple[vc.DeviceArray, np.ndarray]],
+    rounds: int,
+) -> float:
+    """The driver alone on what the fused graph became, from these contents of arrays to those."""
+    emulator = str(Path(vc.get_library_dir()) / EMULATOR_LIBRARY)
+    driver = emulator if device.properties.is_emulator else os.environ.get("VYRE_CUDA_DRIVER") or "libcuda.so.1"
+    contents = {array._alive().address + array.offset: content.tobytes() for array, content in start}
+    with tempfile.TemporaryDirectory() as folder:
+        return median_of_twin(Path(folder), graph, contents, expected, rounds, driver)
+
+
 def small(device: vc.Device, rounds: int, *, judged: bool) -> list[Row]:
-    graphs = [chain(device, 10, SMALL, fuse=fuse, temporaries=False)[0] for fuse in (False, True)]
+    made = [chain(device, 10, SMALL, fuse=fuse, temporaries=False) for fuse in (False, True)]
+    graphs = [graph for graph, _, _ in made]
     plain, fused = medians(device, [graph.replay for graph in graphs], rounds)
+    _, out, x = made[1]
+    twin = alone(device, graphs[1], [(x, x.numpy())], [(out, out.numpy())], rounds)
     return [
+        row("small, the driver alone", graphs[1], twin, None, judged=judged),
         row("small, as recorded", graphs[0], plain, None, judged=judged),
         row("small, fused", graphs[1], fused, SMALL_AIM, judged=judged and "H200" in device.properties.name),
     ]
@@ -228,7 +252,9 @@ def kinds(device: vc.Device, rounds: int, *, judged: bool) -> list[Row]:
                 raise ValueError(f"steps of eight kernels, fuse={fuse}: wrong results in step {place}")
         graphs.append(graph)
     plain, fused = medians(device, [graph.replay for graph in graphs], rounds)
+    twin = alone(device, graphs[1], [(x, start) for x in xs], [(z, z.numpy()) for z in zs], rounds)
     return [
+        row("eight kernels, the driver alone", graphs[1], twin, None, judged=judged),
         row("eight kernels, as recorded", graphs[0], plain, None, judged=judged),
         row("eight kernels, fused", graphs[1], fused, KINDS_AIM, judged=judged and "H200" in device.properties.name),
     ]
@@ -257,14 +283,16 @@ def loop(device: vc.Device, times: int, rounds: int, *, judged: bool) -> list[Ro
             raise ValueError(f"a loop of {times} steps, fuse={fuse}: wrong results")
         graphs.append(graph)
     plain, fused = medians(device, [graph.replay for graph in graphs], rounds)
+    twin = alone(device, graphs[1], [(one, start)], [(one, wanted)], rounds)
     return [
+        row("loop, the driver alone", graphs[1], twin, None, judged=judged),
         row("loop, as recorded", graphs[0], plain, None, judged=judged),
         row("loop, fused", graphs[1], fused, LOOP_AIM, judged=judged and "H200" in device.properties.name),
     ]
 
 
 def large(device: vc.Device, size: int, rounds: int, *, judged: bool) -> list[Row]:
-    (plain, _), (fused, out) = (chain(device, 4, size, fuse=fuse, temporaries=True) for fuse in (False, True))
+    (plain, *_), (fused, out, _) = (chain(device, 4, size, fuse=fuse, temporaries=True) for fuse in (False, True))
     b = vc.Builder("copy", block=256)
     x = b.input("x", vc.f32)
     z = b.output("z", vc.f32, size=x.size)

@@ -53,7 +53,7 @@ def prepare(folder: Path, device: vc.Device, *, ids: Sequence[str], seed: int, c
 
 def build_raw(folder: Path) -> Path:
     """raw_driver, compiled with $CC or cc."""
-    others = ("layer_driver", "curve_driver")
+    others = ("layer_driver", "curve_driver", "replay_driver")
     sources = sorted(path for path in _RAW.glob("*.c") if path.stem not in others)
     return _compile(folder / "raw_driver", sources, [])
 
@@ -72,6 +72,11 @@ def build_host(folder: Path) -> Path:
 def build_curves(folder: Path) -> Path:
     """curve_driver, on the driver alone."""
     return _compile(folder / "curve_driver", [_RAW / "curve_driver.c", _RAW / "support.c"], [])
+
+
+def build_replay(folder: Path) -> Path:
+    """replay_driver, on the driver alone."""
+    return _compile(folder / "replay_driver", [_RAW / "replay_driver.c", _RAW / "support.c"], [])
 
 
 def build_service(folder: Path) -> Path:
