@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vyre_cuda.ir.core import limits
-from vyre_cuda.passes.merge import MOST_OPS, count_ops
+from vyre_cuda.passes.mergeable import MOST_OPS, count_ops
 
 if TYPE_CHECKING:
     from vyre_cuda.passes.tables import Item

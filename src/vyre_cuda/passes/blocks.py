@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from vyre_cuda.ir.core.nodes import Apply, Barrier, Const, For, Id, If, Stmt, While
 from vyre_cuda.ir.core.types import bool_
 from vyre_cuda.ir.core.walk import Body, expressions, operands, statements
-from vyre_cuda.passes.merge import Merge, blocks_of, check_programs
+from vyre_cuda.passes.merge import Merge
+from vyre_cuda.passes.mergeable import blocks_of, check_programs
 from vyre_cuda.passes.steps import Kind, Refused, Step
 from vyre_cuda.records import replace
 

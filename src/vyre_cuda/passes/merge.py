@@ -11,8 +11,7 @@ alone. What cannot be merged is Refused, with a kind and a reason.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Hashable, Sequence
 
 from vyre_cuda.errors import InternalError, ProgramError
 from vyre_cuda.ir.call.geometry import Geometry
@@ -20,12 +19,8 @@ from vyre_cuda.ir.check import validate
 from vyre_cuda.ir.core.limits import MAX_LOCAL_BYTES, MAX_PARAMETERS, MAX_TABLE_BYTES
 from vyre_cuda.ir.core.nodes import (
     Apply,
-    Assert,
-    Atomic,
-    Barrier,
     Const,
     Expr,
-    GridBarrier,
     Id,
     If,
     Let,
@@ -34,19 +29,20 @@ from vyre_cuda.ir.core.nodes import (
     Parameter,
     ParameterKind,
     Position,
-    Print,
     Return,
     SharedArray,
     Stmt,
     Store,
     Table,
-    Warp,
     elements,
 )
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, f32, f64, u64
 from vyre_cuda.ir.core.walk import Body, bodies, buffers_written, expressions, operands, statements
+from vyre_cuda.passes.accesses import Access, reads
+from vyre_cuda.passes.accesses import accesses as accesses_of
 from vyre_cuda.passes.forwarding import Forwarded, Forwarding, Unknown
+from vyre_cuda.passes.mergeable import MOST_OPS, check_launches, count_ops
 from vyre_cuda.passes.pipeline import is_beyond_limits
 from vyre_cuda.passes.places import Conditions, Key, Places, hull
 from vyre_cuda.passes.renaming import Renamed, UniqueNames
@@ -54,8 +50,6 @@ from vyre_cuda.passes.returns import without_returns
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 from vyre_cuda.records import dataclass, replace
 
-# A kernel of more takes long to compile, and needs many registers.
-MOST_OPS = 2000
 _LONGEST_NAME = 64
 
 
@@ -66,53 +60,6 @@ def merge(steps: Sequence[Step], dropped: Collection[Span] = ()) -> Step:
     """
     check_launches(steps)
     return Merge(steps, frozenset(dropped)).step()
-
-
-# ---- what is refused at once -----------------------------------------------------------------------------------------
-
-_REFUSED = {
-    Assert: "an assertion",
-    Barrier: "a barrier",
-    GridBarrier: "a barrier of the grid",
-    Warp: "a warp operation",
-    Print: "a print",
-}
-
-
-def check_launches(steps: Sequence[Step]) -> None:
-    """Refuse what can never be merged."""
-    check_programs(steps)
-    first = steps[0]
-    for step in steps:
-        here, there = step.geometry, first.geometry
-        if (here.grid, here.block) != (there.grid, there.block):
-            raise Refused(
-                f"{step.program.name} has {blocks_of(here)} of {_extents(here.block)} threads, {first.program.name} "
-                f"{_extents(there.grid)} of {_extents(there.block)}",
-                Kind.LAUNCH,
-            )
-
-
-def check_programs(steps: Sequence[Step], *, barriers: bool = False) -> None:
-    """The same, whatever the launches; with `barriers` the programs may have some."""
-    first = steps[0]
-    for step in steps:
-        name = step.program.name
-        if step.options != first.options:
-            raise Refused(f"{name} is compiled with other options than {first.program.name}", Kind.OPTIONS)
-        if step.options.bounds == "trap":
-            raise Refused(f'{name} is compiled with bounds="trap", which names the failing thread', Kind.OPTIONS)
-        if step.program.index is not first.program.index:
-            raise Refused(f"{name} has {step.program.index} indices, not {first.program.index}", Kind.LAUNCH)
-        if step.program.shared:
-            raise Refused(f"{name} has shared arrays", Kind.STATEMENT)
-        for statement in statements(step.program.body):
-            if type(statement) in _REFUSED and not (barriers and isinstance(statement, Barrier)):
-                raise Refused(f"{name} has {_REFUSED[type(statement)]}", Kind.STATEMENT)
-
-
-def blocks_of(geometry: Geometry) -> str:
-    return "1 block" if geometry.blocks == 1 else f"{_extents(geometry.grid)} blocks"
 
 
 # ---- one program -----------------------------------------------------------------------------------------------------
@@ -275,14 +222,14 @@ class Merge:
         def stores(part: Body, here: Conditions) -> bool | None:
             """None: it neither reads nor fills the array."""
             for s in part:
-                if _reads((s,), array.name, nested=False):
+                if reads((s,), array.name, nested=False):
                     return False
                 is_store = isinstance(s, Store) and s.buffer == array.name and whole.within(here)
                 if is_store and isinstance(s, Store) and self._places.key(s.index, whole) == own:
                     return True
                 if isinstance(s, If) and (found := stores(s.then, self._places.assumed(here, s.condition))) is not None:
                     return found
-                if any(_reads(inner, array.name) for _, inner in bodies(s)):
+                if any(reads(inner, array.name) for _, inner in bodies(s)):
                     return False
             return None
 
@@ -317,8 +264,8 @@ class Merge:
 
     def _forwarded(self, body: Body) -> Body:
         arrays: dict[str, Forwarded] = {}
-        accesses: dict[str, list[_Access]] = {}
-        for name, index, here in _accesses(body, self._places, self._places.launched):
+        accesses: dict[str, list[Access]] = {}
+        for name, index, here in accesses_of(body, self._places, self._places.launched):
             accesses.setdefault(name, []).append((index, here))
         for array in self._arrays.values():
             stays = array.span not in self._dropped
@@ -344,7 +291,7 @@ class Merge:
         except Unknown as found:
             raise Refused(f"{found.name} is read where no step surely wrote it", Kind.UNKNOWN) from None
 
-    def _own_element(self, array: _Array, found: Sequence[_Access], stays: bool) -> Forwarded | None:
+    def _own_element(self, array: _Array, found: Sequence[Access], stays: bool) -> Forwarded | None:
         """`found` are its accesses. None for an array that nothing touches."""
         if not found:
             return None
@@ -437,45 +384,6 @@ class Merge:
     def _work(self, geometry: Geometry) -> tuple[Expr, ...]:
         axes = max([axis + 1 for axis in range(3) if geometry.block[axis] > 1 or geometry.work[axis] != 1], default=1)
         return tuple([Const(self._index if n <= self._index.maximum else u64, n) for n in geometry.work[:axes]])
-
-
-# An index, None for that of an atomic, and what holds there.
-_Access: TypeAlias = tuple[Expr | None, Conditions]
-
-
-def _accesses(body: Body, places: Places, here: Conditions) -> Iterator[tuple[str, Expr | None, Conditions]]:
-    """The array and the index of each access, None for that of an atomic, and what holds there."""
-    for s in body:
-        for expr in expressions(operands(s)):
-            if isinstance(expr, Load):
-                yield expr.buffer, expr.index, here
-        if isinstance(s, Store):
-            yield s.buffer, s.index, here
-        elif isinstance(s, Atomic):
-            yield s.buffer, None, here
-        elif isinstance(s, If):
-            yield from _accesses(s.then, places, places.assumed(here, s.condition))
-            yield from _accesses(s.orelse, places, places.assumed(here, s.condition, False))
-        else:
-            for _, inner in bodies(s):
-                yield from _accesses(inner, places, here)
-
-
-def _reads(body: Body, name: str, *, nested: bool = True) -> bool:
-    every = statements(body) if nested else body
-    return any(isinstance(e, Load) and e.buffer == name for s in every for e in expressions(operands(s)))
-
-
-def count_ops(body: Body) -> int:
-    every = (e for s in statements(body) for e in expressions(operands(s)))
-    found = sum(isinstance(e, (Apply, Load)) for e in every)
-    return found + sum(isinstance(s, (Store, Atomic)) for s in statements(body))
-
-
-def _extents(axes: Sequence[int]) -> str:
-    while len(axes) > 1 and axes[-1] == 1:
-        axes = axes[:-1]
-    return " x ".join(map(str, axes))
 
 
 def _name(names: Sequence[str]) -> str:

@@ -28,7 +28,8 @@ from vyre_cuda.ir.core.nodes import (
 from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.ir.core.walk import Body, statements
 from vyre_cuda.passes.blocks import in_one_block
-from vyre_cuda.passes.merge import Merge, check_programs, merge
+from vyre_cuda.passes.merge import Merge, merge
+from vyre_cuda.passes.mergeable import check_programs
 from vyre_cuda.passes.steps import Kind, Refused, Step
 from vyre_cuda.records import dataclass
 
