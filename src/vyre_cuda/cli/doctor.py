@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import vyre_cuda as vc
-from vyre_cuda.cli import findings, sharing
+from vyre_cuda.cli import findings, sharing, steps
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.demo import saxpy
 from vyre_cuda.cli.devices import describe, opened
@@ -24,6 +24,7 @@ from vyre_cuda.errors import Error
 _CALL_ABOVE_NS = 2_000.0
 # The ratio of the 99th percentile of round trips to the median above which this is reported as jitter.
 _JITTER_TIMES = 10.0
+_STEP_REPLAYS = 500
 _MARKS = {"ok": "ok  ", "note": "note", "warning": "WARN", "failure": "FAIL"}
 
 
@@ -43,7 +44,9 @@ def doctor(console: Console, *, device: str, measures: bool) -> int:
                 effort = EMULATED if emulated else QUICK
                 known = floors(on, effort, progress)
                 ways = list(measured(on, effort, known, progress, more=False))
-                found += [] if emulated else _judged(known, ways)
+                steps_us = steps.measured(on, effort.large_calls if emulated else _STEP_REPLAYS)
+                if not emulated:
+                    found += [*_judged(known, ways), *steps.judged(on.properties.compute_capability, steps_us)]
     except Error as error:
         found.append(Finding("device", "failure", str(error)))
     failed = any(each.status == "failure" for each in found)

@@ -17,14 +17,12 @@ from vyre_cuda.ir.core.nodes import For, While
 from vyre_cuda.ir.core.walk import statements
 from vyre_cuda.passes.beside import joined
 from vyre_cuda.passes.blocks import merge_blocks
+from vyre_cuda.passes.floors import Floors
 from vyre_cuda.passes.fuse import ranges
 from vyre_cuda.passes.pairs import Pairs
 from vyre_cuda.passes.steps import Step
 from vyre_cuda.records import dataclass
 
-LEAST = 2  # rows of a table
-LEAST_MERGED = 6  # rows, of launches that would be one merged kernel otherwise: of fewer that is as fast
-LEAST_OF_BLOCK = 16  # rows, of launches that would be one with what they depend on, in one block
 MOST_BLOCKS = (1 << 31) - 1  # of a launch
 
 # Memory, first byte, the byte behind the last.
@@ -51,7 +49,7 @@ def of_launch(step: Step, key: Hashable, beside: Hashable = None) -> Item:
     return Item([each[:3] for each in touched], [each[:3] for each in written], key, step, beside)
 
 
-def decide(items: Sequence[Item], seams: Collection[int] = ()) -> list[tuple[int, ...]]:
+def decide(items: Sequence[Item], floors: Floors, seams: Collection[int] = ()) -> list[tuple[int, ...]]:
     """The places of all items in the order in which they run; those that are together are rows of one launch, in which
     those with the same key are together.
 
@@ -62,7 +60,7 @@ def decide(items: Sequence[Item], seams: Collection[int] = ()) -> list[tuple[int
     for place in range(len(items) + 1):
         is_wall = place < len(items) and items[place].touched is None
         if place == len(items) or is_wall or place in seams:
-            found += _segment(items, first, place)
+            found += _segment(items, floors, first, place)
             first = place
         if is_wall:
             found.append((place,))
@@ -70,10 +68,10 @@ def decide(items: Sequence[Item], seams: Collection[int] = ()) -> list[tuple[int
     return found
 
 
-def _segment(items: Sequence[Item], first: int, end: int) -> list[tuple[int, ...]]:
+def _segment(items: Sequence[Item], floors: Floors, first: int, end: int) -> list[tuple[int, ...]]:
     """The same for items that may pass each other."""
     counts = Counter(items[place].key for place in range(first, end))
-    if all(count < LEAST for key, count in counts.items() if key is not None):
+    if all(count < floors.rows for key, count in counts.items() if key is not None):
         return [(place,) for place in range(first, end)]
     needed = _needed(items, first, end)
     depth: dict[int, int] = {}
@@ -86,20 +84,20 @@ def _segment(items: Sequence[Item], first: int, end: int) -> list[tuple[int, ...
         if items[place].key is not None and place not in in_chain:
             alike[items[place].key, depth[place]].append(place)
     parts = [part for places in alike.values() for part in _parts(items, places)]
-    tables = [part for part in parts if len(part) >= _least(items, part, in_block)]
+    tables = [part for part in parts if len(part) >= _least(items, floors, part, in_block)]
     return _ordered(first, end, needed, joined(items, tables, depth))
 
 
-def _least(items: Sequence[Item], part: Sequence[int], in_block: Collection[int]) -> int:
+def _least(items: Sequence[Item], floors: Floors, part: Sequence[int], in_block: Collection[int]) -> int:
     """How many rows such launches must be."""
     if any(place in in_block for place in part):
-        return LEAST_OF_BLOCK
+        return floors.rows_of_block
     launches = [launch for place in part[:2] if (launch := items[place].launch) is not None]
-    if len(launches) < 2 or len(part) >= LEAST_MERGED:
-        return LEAST
+    if len(launches) < 2 or len(part) >= floors.rows_of_merged:
+        return floors.rows
     # What has loops and shares nothing is not merged.
     loops = any(isinstance(s, (For, While)) for s in statements(launches[0].program.body))
-    return LEAST if loops or Pairs().refused(*launches) is not None else LEAST_MERGED
+    return floors.rows if loops or Pairs().refused(*launches) is not None else floors.rows_of_merged
 
 
 def _parts(items: Sequence[Item], places: Iterable[int]) -> Iterator[tuple[int, ...]]:

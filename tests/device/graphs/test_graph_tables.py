@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.passes import tables
+from vyre_cuda.passes.floors import floors_of
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.emulator import Emulator
 
 from .graph_checks import F32
 from .test_fused_graphs import scaled
 
-LEAST = tables.LEAST_MERGED
+LEAST = floors_of((9, 0)).rows_of_merged
 
 
 def sums(name: str = "sums") -> vc.Program:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_cuda.later import later
 from vyre_cuda.passes import tables
 from vyre_cuda.passes.cells import of_geometry
+from vyre_cuda.passes.floors import Floors
 from vyre_cuda.passes.tables import Item
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.symbol import Symbol
@@ -34,8 +35,10 @@ class Arrangement:
     refused: dict[int, str]
 
 
-def arrangement(recorded: Sequence[Step | RepeatStep], given: Mapping[str, Any], memories: Memories) -> Arrangement:
-    many = _with_many_launches(recorded)
+def arrangement(
+    recorded: Sequence[Step | RepeatStep], given: Mapping[str, Any], memories: Memories, floors: Floors
+) -> Arrangement:
+    many = _with_many_launches(recorded, floors)
     if not many:
         return Arrangement(list(recorded), [(place,) for place in range(len(recorded))], {})
     refused: dict[int, str] = {}
@@ -46,13 +49,13 @@ def arrangement(recorded: Sequence[Step | RepeatStep], given: Mapping[str, Any],
             refused[place] = why
         items.append(_item(step, given, memories, is_row=not why))
     seams = {step.end for step in recorded if isinstance(step, RepeatStep)}
-    places = tables.decide(items, seams)
+    places = tables.decide(items, floors, seams)
     return Arrangement(_steps(recorded, places), places, refused)
 
 
-def _with_many_launches(recorded: Sequence[Step | RepeatStep]) -> set[Hashable]:
+def _with_many_launches(recorded: Sequence[Step | RepeatStep], floors: Floors) -> set[Hashable]:
     counts = Counter(_key(step) for step in recorded if isinstance(step, LaunchStep))
-    return {key for key, count in counts.items() if count >= tables.LEAST}
+    return {key for key, count in counts.items() if count >= floors.rows}
 
 
 def _key(step: LaunchStep) -> Hashable:

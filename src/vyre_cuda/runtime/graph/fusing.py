@@ -15,6 +15,7 @@ from vyre_cuda.later import later
 from vyre_cuda.passes import fuse
 from vyre_cuda.passes import steps as merged
 from vyre_cuda.passes.cells import of_geometry
+from vyre_cuda.passes.floors import floors_of
 from vyre_cuda.passes.fuse import Apart, Group, Repeat
 from vyre_cuda.passes.repeats import Until
 from vyre_cuda.passes.shared import with_unspecified
@@ -126,7 +127,7 @@ class Plan:
 def plan(device: Device, recorded: Sequence[Step | RepeatStep], given: Mapping[str, Any]) -> Plan:
     """The plan for these values of the symbols. Raises the errors of `Device.compile`."""
     memories = Memories()
-    arranged = arrangement(recorded, given, memories)
+    arranged = arrangement(recorded, given, memories, floors_of(device.properties.compute_capability))
     order = arranged.steps
     items = [_item(step, given, memories) for step in order]
     seams = {step.end for step in order if isinstance(step, RepeatStep)}

@@ -1,0 +1,71 @@
+"""What steps of a graph take here, beside the table by which graphs are fused."""
+
+from __future__ import annotations
+
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.cli import steps
+from vyre_cuda.passes.floors import FLOORS, Floors, floors_of
+
+TABLE = floors_of((9, 0))
+ALIKE = {"chained": TABLE.chained, "beside": 1.3 * TABLE.beside, "barrier": TABLE.barrier / 1.3}
+
+
+def test_each_kind_of_step_is_measured(device: vc.Device) -> None:
+    found = steps.measured(device, 3)
+
+    assert set(found) == {"chained", "beside", "barrier"}
+    assert all(us > 0 for us in found.values()), found
+
+
+def test_nothing_is_fused_where_fusing_is_off(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_CUDA_FUSE", "off")
+
+    assert set(steps.measured(device, 3)) == {"chained", "beside"}
+
+
+def test_a_machine_like_the_table_is_fine() -> None:
+    (found,) = steps.judged((9, 0), ALIKE)
+
+    assert (found.subject, found.status) == ("fusing", "ok")
+    assert f"a node that needs the one before {TABLE.chained:.2f} us" in found.text
+
+
+@pytest.mark.parametrize("times", [2.0, 0.4])
+@pytest.mark.parametrize("name", sorted(ALIKE))
+def test_each_figure_that_differs_is_named(name: str, times: float) -> None:
+    (found,) = steps.judged((9, 0), {**ALIKE, name: ALIKE[name] * times})
+
+    assert found.status == "note"
+    assert (
+        f"takes {ALIKE[name] * times:.2f} us; graphs are fused as if it took {getattr(TABLE, name):.2f}" in found.text
+    )
+
+
+def test_an_unknown_architecture_has_the_figures_of_the_newest_older_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    newer = Floors(0.5, 0.4, 0.1, rows=3, rows_of_merged=5, rows_of_block=7)
+    monkeypatch.setitem(FLOORS, (10, 0), newer)
+
+    assert floors_of((12, 0)) == floors_of((10, 0)) == newer
+    assert floors_of((9, 0)) == floors_of((9, 5)) == floors_of((8, 0)) == TABLE
+
+
+def test_the_table_decides_what_is_fused(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    b = vc.Builder("reversed", block=32)
+    x = b.input("x", vc.f32)
+    z = b.output("z", vc.f32, size=x.size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size):
+        z[i] = x[x.size - 1 - i]
+    kernel = device.compile(b.build())
+    nodes = []
+    for rows in (2, 3):
+        monkeypatch.setitem(FLOORS, (9, 0), Floors(0.9, 0.8, 0.2, rows=rows, rows_of_merged=rows, rows_of_block=9))
+        arrays = [device.zeros(2000, vc.f32) for _ in range(4)]
+        with device.record(fuse=True) as graph:
+            kernel.launch(arrays[0], arrays[1])
+            kernel.launch(arrays[2], arrays[3])
+        graph.compile()
+        nodes.append("with a table" in graph.explain())
+    assert nodes == [True, False]
