@@ -13,7 +13,8 @@ from vyre_cuda.bundles.kernels import BundledKernel, Variant
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.resident import ENTRY
-from vyre_cuda.codegen.worker import Part, clearing_program, clearing_threads, lower_worker, refused
+from vyre_cuda.codegen.parts import Part
+from vyre_cuda.codegen.worker import clearing_program, clearing_threads, lower_worker, refused
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.core.program import Program
