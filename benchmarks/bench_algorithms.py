@@ -170,7 +170,8 @@ class Bench:
         return times
 
     def _cupy_ms(self, cp: Any, task: str, x: Any, y: Any) -> float | None:
-        with cp.cuda.ExternalStream(self.device.stream().handle):
+        stream = self.device.stream()  # held: CuPy does not hold it, and it is destroyed with its last reference
+        with cp.cuda.ExternalStream(stream.handle):
             launch = peers.cupy(cp, task, x, y)
             return None if launch is None else _library(launch, cp.cuda.Event, cp.cuda.get_elapsed_time)
 

@@ -1,9 +1,9 @@
 """Which device the suite runs on, and what every test leaves behind: nothing.
 
 `--device=emulator` (default) or `--device=emulator:1`, `--device=cuda` or an ordinal. Tests marked `cuda` or `emulator`
-run on that kind only, and those marked `valgrind`, `clang`, `cargo`, `asio`, `nvjitlink`, `torch`, `cupy`, `z3` or
-`sphinx` where that is installed: they are deselected elsewhere, never skipped. `--conformance=FILE` keeps what the run
-compared, for docs/conformance.md.
+run on that kind only, and those marked `valgrind`, `clang`, `cargo`, `mpiexec`, `asio`, `nvjitlink`, `torch`, `cupy`,
+`z3` or `sphinx` where that is installed: they are deselected elsewhere, never skipped. `--conformance=FILE` keeps what
+the run compared, for docs/conformance.md.
 
 Without --long a run takes some minutes: tests marked `long` are left out, of one marked `thin(n)` every n-th case runs,
 of one marked `thin` none, and hypothesis draws 25 examples for a test that does not say how many it needs, not 100.
@@ -36,7 +36,7 @@ _BACKGROUND = pytest.StashKey[BackgroundWork]()
 LIBRARIES = ("torch", "cupy", "z3")
 SITE_BUILDERS = ("sphinx", "myst_parser", "furo")
 # The mark of tests that need a program, and the program.
-PROGRAMS = {"clang": "clang++", "cargo": "cargo"}
+PROGRAMS = {"clang": "clang++", "cargo": "cargo", "mpiexec": "mpiexec"}
 # The mark of tests that need a header, and the header, where the compiler looks for it.
 HEADERS = {"asio": "asio.hpp"}
 HEADER_PLACES = ["/usr/include", "/usr/local/include", *os.environ.get("CPLUS_INCLUDE_PATH", "").split(os.pathsep)]

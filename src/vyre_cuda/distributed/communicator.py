@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_cuda._native.collective import collective as native
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.distributed.elements import combined_type, moved, op_of, part_of, require, require_size
-from vyre_cuda.errors import RecordingError
+from vyre_cuda.errors import CommunicationError, RecordingError
 
 if TYPE_CHECKING:
     from vyre_cuda._native.collective.collective import Member
@@ -303,7 +303,10 @@ class Communicator:
     ) -> None:
         if self.device._recorder() is not None:
             raise RecordingError(f"{native.KINDS[kind]} cannot be recorded")
-        self._member.run(kind, type_, op, peer, source, out, count, stream)
+        try:
+            self._member.run(kind, type_, op, peer, source, out, count, stream)
+        except CommunicationError as error:
+            raise self._watcher.explained(self.rank, native.KINDS[kind], error) from None
 
     def _part(self, x: DeviceArray, part: int) -> DeviceArray:
         return x._flat(self.rank * part, (self.rank + 1) * part)

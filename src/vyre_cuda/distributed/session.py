@@ -74,6 +74,11 @@ class Session:
     def _told_states(self) -> dict[int, Any]:
         return {} if self._states is None else {int(rank): state for rank, state in self._states.items()}
 
+    def has_lost_ranks(self, timeout: float) -> bool:
+        """Whether a rank is gone or has left, or does so within `timeout` seconds."""
+        with self._change:
+            return bool(self._change.wait_for(lambda: self.gone or self.left, timeout))
+
     def leave(self) -> None:
         """The process ends, as it should: the others need not call that a failure."""
         with suppress(CommunicationError):

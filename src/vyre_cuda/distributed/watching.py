@@ -12,11 +12,13 @@ from typing import Any
 
 from vyre_cuda._native.collective.collective import Member
 from vyre_cuda.distributed.session import Session, named
-from vyre_cuda.errors import Error
+from vyre_cuda.errors import CommunicationError, Error
 
 _PAUSE = 0.1  # seconds between two looks
 # Seconds that work may need to end although a rank has left in order: it has given all of its own before.
 _AFTER_LEAVING = 5.0
+# Seconds after an error of NCCL within which the rank whose end it comes from is known.
+_AFTER_ERROR = 1.0
 
 
 class Watcher:
@@ -35,6 +37,15 @@ class Watcher:
         self._stop.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
+
+    def explained(self, rank: int, what: str, error: CommunicationError) -> CommunicationError:
+        """An error of NCCL in a call: with the rank whose end it comes from, where one has ended."""
+        session = self.session
+        if session is None or not session.has_lost_ranks(_AFTER_ERROR):
+            return error
+        if session.gone:
+            return session.error(f"rank {rank} was refused {what} ({error})")
+        return CommunicationError(f"{named(session.left)} left the group while rank {rank} calls {what} ({error})")
 
     def look(self, member: Member) -> bool:
         """One look; whether to go on."""
