@@ -53,7 +53,7 @@ def prepare(folder: Path, device: vc.Device, *, ids: Sequence[str], seed: int, c
 
 def build_raw(folder: Path) -> Path:
     """raw_driver, compiled with $CC or cc."""
-    others = ("layer_driver", "curve_driver", "replay_driver")
+    others = ("layer_driver", "curve_driver", "replay_driver", "nccl_local")
     sources = sorted(path for path in _RAW.glob("*.c") if path.stem not in others)
     return _compile(folder / "raw_driver", sources, [])
 

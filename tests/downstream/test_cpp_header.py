@@ -148,7 +148,8 @@ def test_every_object_of_the_c_interface_has_an_owner(tmp_path: Path) -> None:
         "using namespace vyre;\n"
         "template <class T, class... A> constexpr bool is_one = ((std::is_base_of_v<Handle<T>, A>) || ...);\n"
         "template <class T> constexpr bool Owned = is_one<T, Driver, Context, Stream, Event, Fence, Buffer, Pinned, "
-        "Module, Prepared, Call, Ticket, Graph, Bundle, BundledKernel, ReplayHandle, Worker>;\n" + "\n".join(checks)
+        "Module, Prepared, Call, Ticket, Graph, Bundle, BundledKernel, ReplayHandle, Worker, Communicator>;\n"
+        + "\n".join(checks)
     )
 
     assert len(kinds) >= 15

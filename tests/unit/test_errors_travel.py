@@ -21,6 +21,7 @@ MADE: list[errors.Error] = [
     vc.DeviceUnavailableError("no driver"),
     vc.DeviceLostError("lost", launches=["saxpy"]),
     vc.ResourceError("out of memory"),
+    vc.CommunicationError("a rank is gone", [1, 3]),
     vc.DriverError("failed", op="cuInit", status=3, name="CUDA_ERROR_NOT_INITIALIZED"),
     vc.CompileError(
         "refused",

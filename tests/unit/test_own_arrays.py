@@ -175,7 +175,7 @@ ONE = Const(u32, 0)
         ((LocalArray("t", f32, 1 << 15),), (), "131072 bytes"),
         ((Table("t", u32, bytes(1 << 21)),), (), "2097152 bytes"),
         ((Table("t", bool_, b"\x02"),), (), "neither 0 nor 1"),
-        ((Table("t", u32, b"\0\0\0"),), (), "whole number"),
+        ((Table("t", u32, b"\0\0\0"),), (), "not a multiple"),
         ((Table("t", u32, bytes(4)), LocalArray("t", u32, 1)), (), "declared twice"),
         ((Table("t", u32, bytes(4)),), (Store("t", ONE, ONE),), "cannot be written"),
         ((LocalArray("t", u32, 4),), (Atomic(None, "add", "t", ONE, (ONE,)),), "no atomics"),

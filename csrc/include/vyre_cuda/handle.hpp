@@ -27,6 +27,7 @@ VYRE_RELEASE(bundle)
 VYRE_RELEASE(bundled_kernel)
 VYRE_RELEASE(replay)
 VYRE_RELEASE(worker)
+VYRE_RELEASE(communicator)
 #undef VYRE_RELEASE
 
 } // namespace detail

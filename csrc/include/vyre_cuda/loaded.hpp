@@ -40,6 +40,10 @@ class Worker : public Handle<vyc_worker> {
  public:
   using Handle::Handle;
 };
+class Communicator : public Handle<vyc_communicator> {
+ public:
+  using Handle::Handle;
+};
 class Call : public Handle<vyc_call> {
  public:
   using Handle::Handle;

@@ -4,12 +4,12 @@ kernel gives correct results in the time to expect on this machine."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import vyre_cuda as vc
-from vyre_cuda.cli import findings, sharing, steps
+from vyre_cuda.cli import findings, sharing
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.demo import saxpy
 from vyre_cuda.cli.devices import describe, opened
@@ -19,6 +19,12 @@ from vyre_cuda.cli.progress import Progress
 from vyre_cuda.cli.timing import EMULATED as EMULATED_NOTE
 from vyre_cuda.cli.timing import Timing, duration
 from vyre_cuda.errors import Error
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.cli import steps
+else:
+    steps = later("vyre_cuda.cli.steps")  # it loads the extension
 
 # Nanoseconds above its floor that a bound call may take before this is reported.
 _CALL_ABOVE_NS = 2_000.0

@@ -16,7 +16,7 @@ from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 MOST = 4
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def nccl(device_name: int | str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """What names the library in the environment of this process and of those that it starts."""
     if not str(device_name).startswith("emulator"):
