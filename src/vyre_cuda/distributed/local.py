@@ -149,10 +149,12 @@ class LocalCommunicator:
 
         Parameters
         ----------
-        xs, out
+        xs
             An array of each device.
         op
             "add", "multiply", "min" or "max".
+        out
+            An array of each device, for its part; None for a part of `xs`.
 
         Returns
         -------
@@ -171,10 +173,12 @@ class LocalCommunicator:
 
         Parameters
         ----------
-        xs, out
+        xs
             An array of each device.
         root
             The place of the device whose array it is.
+        out
+            An array of each device, for the result; None for `xs` themselves.
 
         Returns
         -------
