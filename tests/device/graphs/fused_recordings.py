@@ -161,7 +161,7 @@ class Recording:
         return found
 
     def contents(self) -> list[np.ndarray[Any, Any]]:
-        return [array.numpy() for array in self.arrays]
+        return self.device.download([(array, 0, array.size) for array in self.arrays])
 
 
 def meets(a: tuple[int, int, int], b: tuple[int, int, int] | None) -> bool:

@@ -232,7 +232,7 @@ class Varied:
         return {name: rng.choice((0.0, 1.5, -3.0)) for name in self.symbols if rng.random() < 0.5}
 
     def contents(self) -> list[np.ndarray[Any, Any]]:
-        return [array.numpy() for array in (*self.arrays, self.done)]
+        return self.device.download([(array, 0, array.size) for array in (*self.arrays, self.done)])
 
     # ---- steps ----
 
