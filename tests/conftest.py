@@ -6,7 +6,7 @@ run on that kind only, and those marked `valgrind`, `clang`, `cargo`, `mpiexec`,
 the run compared, for docs/conformance.md.
 
 Without --long a run takes some minutes: tests marked `long` are left out, of one marked `thin(n)` every n-th case runs,
-of one marked `thin` none, and hypothesis draws 25 examples for a test that does not say how many it needs, not 100.
+of one marked `thin` none, and hypothesis draws 10 examples for a test that does not say how many it needs, not 100.
 With --long, with --conformance, and on a GPU, nothing is thinned.
 """
 
@@ -16,6 +16,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,9 +85,11 @@ def pytest_configure(config: pytest.Config) -> None:
     kind, _, number = str(config.getoption("--device")).partition(":")
     if kind == "emulator" and number.isdigit():  # before anything opens the emulator; also for processes of tests
         os.environ["VYRE_CUDA_EMULATOR_DEVICES"] = str(int(number) + 1)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; tests and their processes
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # interrupt themselves
     # A loaded machine is not a wrong result.
     hypothesis.settings.register_profile("unhurried", deadline=None)
-    hypothesis.settings.register_profile("thinned", deadline=None, max_examples=25)
+    hypothesis.settings.register_profile("thinned", deadline=None, max_examples=10)
     hypothesis.settings.load_profile("thinned" if _is_thinned(config) else "unhurried")
     config.stash[_TALLY] = conformance.Tally()
     if config.getoption("--conformance") and getattr(config.option, "numprocesses", None):

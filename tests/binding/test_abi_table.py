@@ -125,6 +125,7 @@ def test_a_table_has_layouts_types_and_values(tmp_path: Path) -> None:
     assert tables.of_text(found.text()) == found
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("old", "new", "added"),
     [
@@ -139,6 +140,7 @@ def test_an_addition_is_none(tmp_path: Path, old: str, new: str, added: list[str
     assert changes(tmp_path, old, new) == (added, [])
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize(
     ("old", "new", "breaking"),
     [
@@ -201,6 +203,7 @@ def check(root: Path, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.thin
 def test_a_break_needs_another_soname(repository: Path) -> None:
     (repository / "csrc" / "include" / "vyre_cuda.h").write_text(HEADER.replace("VYC_LEFT = 1u", "VYC_LEFT = 4u"))
     same = check(repository, "HEAD")

@@ -13,6 +13,7 @@ from .tools import EMULATOR, HOST, VERSION_NUMBER, attempt, call, configure, pro
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.thin
 def test_hosts_in_c_and_cpp_build_and_run(tmp_path: Path) -> None:
     words = {"WANTED": "0.1", "COMPONENTS": "COMPONENTS;emulator"}
     call(configure(HOST, tmp_path, vyre_cuda_DIR=get_cmake_dir(), **words))
@@ -48,6 +49,7 @@ def test_a_version_that_fits_is_found(tmp_path: Path, finder: Path, wanted: str)
     assert found(finder, tmp_path, wanted) == "1 0.1.0"
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("wanted", ["0.0", "0.1.9", "0.2", "1.0"])
 def test_another_minor_version_is_refused_before_1_0(tmp_path: Path, finder: Path, wanted: str) -> None:
     assert found(finder, tmp_path, wanted).split()[0] == "0"

@@ -36,7 +36,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin
 @pytest.mark.parametrize("flags", [(), ("-fno-exceptions", "-fno-rtti")], ids=["exceptions", "no-exceptions"])
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -73,6 +73,7 @@ def test_a_host_with_exceptions(tmp_path: Path, bundle: Path, compiler: str, sta
     assert call([host, EMULATOR, bundle]) == "well\n"
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("flags", [(), ("-fno-exceptions", "-fno-rtti")], ids=["exceptions", "no-exceptions"])
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_host_without_exceptions(tmp_path: Path, bundle: Path, compiler: str, flags: tuple[str, ...]) -> None:
@@ -100,6 +101,7 @@ WORK = {
 }
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("words", [(), ("entered",)], ids=["as-found", "entered"])
 def test_a_request_makes_few_driver_calls(tmp_path: Path, bundle: Path, words: tuple[str, ...]) -> None:
     """In a thread that has the context current, no call switches to it and back."""
@@ -123,7 +125,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin
 @pytest.mark.parametrize("statement", [None, *REFUSED.values()], ids=["nothing", *REFUSED])
 def test_misuse_is_refused_by_the_compiler(tmp_path: Path, statement: str | None) -> None:
     source = tmp_path / "misuse.cpp"
@@ -161,6 +163,7 @@ MORE = {"cost_of_cpp": 10, "cost_of_try": 10, "cost_of_set_cpp": 60, "cost_of_ru
 SAME_IN_C = {"cost_of_set_cpp": "cost_of_set_c", "cost_of_run_cpp": "cost_of_run_c"}
 
 
+@pytest.mark.thin
 @pytest.mark.valgrind
 def test_a_bound_call_takes_the_instructions_of_the_c_call(tmp_path: Path, bundle: Path) -> None:
     """Who waits for a thread of the emulator on a busy machine looks more often: the best of three runs counts."""

@@ -30,6 +30,7 @@ def answers(host: Path, bundle: Path, device: vc.Device, clients: int) -> str:
     return call([host, bundle, str(clients), "100", *driver])
 
 
+@pytest.mark.thin
 def test_epoll_has_every_answer(tmp_path: Path, saxpy: Path, device: vc.Device) -> None:
     call(configure(LOOPS, tmp_path, vyre_cuda_DIR=get_cmake_dir(), CMAKE_CXX_FLAGS="-Wall -Wextra -Werror"))
     call([program("cmake"), "--build", tmp_path, "--target", "epoll"])

@@ -78,6 +78,7 @@ def test_a_host_gives_pythons_bytes(
     assert (tmp_path / "graph.bin").read_bytes() == expected_of_graph.tobytes()
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_host_says_what_is_wrong(tmp_path: Path, bundle: Path, host: str) -> None:
     program_path = built_by_pkg_config(tmp_path, host)

@@ -35,6 +35,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return moved
 
 
+@pytest.mark.thin
 def test_exactly_what_a_host_needs_is_installed(installed: Path) -> None:
     version = vc.__version__
     soname = f"libvyre_cuda.so.{version.rsplit('.', 1)[0]}"
@@ -65,6 +66,7 @@ def test_no_file_names_the_place_of_the_build(installed: Path) -> None:
     assert [text for text in texts if str(installed.parent) in text] == []
 
 
+@pytest.mark.thin
 def test_a_host_is_built_by_cmake_against_the_moved_prefix(installed: Path, tmp_path: Path) -> None:
     call(configure(HOST, tmp_path, CMAKE_PREFIX_PATH=installed, WANTED="0.1", COMPONENTS=""))
     call([program("cmake"), "--build", tmp_path])
@@ -82,6 +84,7 @@ def test_a_host_is_built_by_pkg_config_against_the_moved_prefix(installed: Path,
     assert call([tmp_path / "host", EMULATOR], environment=libraries) == f"{VERSION_NUMBER}\n"
 
 
+@pytest.mark.thin
 def test_a_host_with_the_cpp_header_is_built_against_the_moved_prefix(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "host.cpp").write_text(
         "#include <cstdio>\n#include <vyre_cuda.hpp>\n"
@@ -109,6 +112,7 @@ def test_a_missing_emulator_is_said_when_it_is_asked_for(installed: Path, tmp_pa
     assert "without the component emulator" in done.stderr
 
 
+@pytest.mark.thin
 def test_python_without_an_interpreter_is_refused(tmp_path: Path) -> None:
     done = attempt(configure(ROOT, tmp_path, CMAKE_DISABLE_FIND_PACKAGE_Python="ON", VYC_PYTHON="ON"))
 

@@ -112,6 +112,7 @@ def save(folder: Path, arrays: Sequence[np.ndarray]) -> list[Path]:
     return paths
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_a_launcher_gives_pythons_bytes_and_prints_timings(launcher: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(7)

@@ -35,6 +35,7 @@ def counts(printed: str) -> dict[str, int]:
     return dict(zip(("ok", "failed", "asserts", "wrong", "reloads"), map(int, found.groups()), strict=True))
 
 
+@pytest.mark.thin
 def test_the_service_answers_rightly_beside_faults(bundles: Path, tmp_path: Path) -> None:
     words = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", INCLUDE, f"-I{bundles}"]
     call([*words, SERVICE / "service.cpp", "-o", tmp_path / "service", *LINK, "-ldl"])

@@ -24,6 +24,7 @@ REGRESSIONS = (HERE.parent / "device" / "regressions").glob("*.vir")
 PROGRAMS = sorted([*(HERE / "programs").glob("*.vir"), *(p for p in REGRESSIONS if not p.stem.startswith("found_"))])
 
 
+@pytest.mark.thin(10)
 @pytest.mark.parametrize(
     ("path", "sm"),
     [
@@ -41,6 +42,7 @@ def test_ptx_is_as_kept(path: Path, sm: int, golden: Callable[[str, str], None])
     golden(f"ptx/{path.stem}.sm_{sm}.ptx", plain)
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("sm", KNOWN_SM)
 @pytest.mark.parametrize("path", sorted((HERE / "prepared").glob("*.vir")), ids=lambda path: path.stem)
 def test_ptx_after_the_passes_is_as_kept(path: Path, sm: int, golden: Callable[[str, str], None]) -> None:

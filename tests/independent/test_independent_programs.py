@@ -181,7 +181,7 @@ def _words(*wanted: str):
     return count
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("kind", "count", "least"),
     [

@@ -31,6 +31,7 @@ def run(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_a_run_counts_what_it_did(tmp_path: Path) -> None:
     done = run(tmp_path, "--programs", "40", "--processes", "2", "--seed", "3")

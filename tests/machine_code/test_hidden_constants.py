@@ -61,7 +61,7 @@ def read(path: Path) -> tuple[str, str, int] | None:
     return _BLOCK.sub(f"block {work[1]}", head), body, int(work[1])
 
 
-@pytest.mark.thin(11)
+@pytest.mark.thin
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
 def test_literals_hidden_in_expressions_change_nothing(path: Path, request: pytest.FixtureRequest) -> None:
     found = read(path)

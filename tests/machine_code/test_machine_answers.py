@@ -58,7 +58,7 @@ def recording() -> Recording:
     return load(ANSWERS_FILE)
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin
 @pytest.mark.parametrize("opcode", [*ARITHMETIC, *BITS, *OTHERS])
 def test_machine_gives_what_silicon_answered(opcode: str, asked: dict[str, list[Asked]], recording: Recording) -> None:
     executed, wrong = 0, []

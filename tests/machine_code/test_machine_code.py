@@ -44,6 +44,7 @@ def verdicts(seed: int) -> list[Verdict]:
     return compare([draw_program(rng, f"t{place}") for place in range(PROGRAMS)], seed)
 
 
+@pytest.mark.thin
 def test_random_programs_give_what_the_interpreter_says(verdicts: list[Verdict], seed: int) -> None:
     different = [verdict for verdict in verdicts if verdict.state == DIFFERENT]
 
@@ -127,6 +128,7 @@ def _run(kernel: Kernel, source: bytes, result_bytes: int) -> bytes:
     return bytes(memory.buffers[out])
 
 
+@pytest.mark.thin
 @pytest.mark.skipif(
     has_tools() and ptxas_version() not in DEFECTIVE, reason="the defect was seen in other versions of ptxas"
 )
@@ -168,6 +170,7 @@ def _program(expression: str, type_: str = "u32") -> str:
     )
 
 
+@pytest.mark.thin
 def test_an_access_outside_of_the_buffers_is_seen() -> None:
     body = TWO_TRUTHS.replace("[%rd0+1]", "[%rd0+4096]")
 
@@ -178,6 +181,7 @@ def test_an_access_outside_of_the_buffers_is_seen() -> None:
 # ---- what is not known -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 def test_an_instruction_that_is_not_known_makes_no_verdict() -> None:
     (verdict,) = compare([_program("sqrt(load(x[u32:0]))", "f32")], 1)
 
@@ -191,6 +195,7 @@ def test_a_modifier_that_is_not_known_makes_no_verdict() -> None:
         Machine(Memory(), b"").run(kernel, INSTRUCTIONS)
 
 
+@pytest.mark.thin
 def test_a_kernel_without_end_makes_no_verdict() -> None:
     kernel = compile_kernels(TWO_TRUTHS.replace("  ret;", "again:\n  st.global.u8 [%rd1], %r2;\n  bra again;"))
 
@@ -260,6 +265,7 @@ def test_a_difference_is_written_whole(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.thin
 def test_command_compares_and_summarizes(tmp_path: Path) -> None:
     command = [sys.executable, str(Path(__file__).with_name("check.py")), "--output", str(tmp_path / "found")]
 

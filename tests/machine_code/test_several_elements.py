@@ -76,14 +76,14 @@ def agree(programs: list[vc.Program], *, neighbors: bool) -> int:
     return executed
 
 
-@pytest.mark.thin(29)
+@pytest.mark.thin
 @pytest.mark.parametrize("op", sorted({op.name for op, _ in CASES}))
 def test_machine_code_of_every_op(op: str) -> None:
     programs = [p for row, type_ in CASES if row.name == op if not why_one(p := program(row, type_))]
     assert not programs or agree(programs, neighbors=False)
 
 
-@pytest.mark.thin(43)
+@pytest.mark.thin
 @pytest.mark.parametrize("op", sorted({op.name for op, _ in CASES}))
 def test_machine_code_of_neighbors(op: str) -> None:
     made = [program(row, type_, alone=True) for row, type_ in CASES if row.name == op]

@@ -88,6 +88,7 @@ def on_device(
     return call(folder / "tests" / "native" / name, driver, bundle, *words)
 
 
+@pytest.mark.thin
 @pytest.mark.device
 @pytest.mark.parametrize("context", ["primary", pytest.param("created", marks=pytest.mark.cuda)])
 def test_a_host_keeps_its_context_stream_and_memory(native_build: Path, device_name: int | str, context: str) -> None:
@@ -97,6 +98,7 @@ def test_a_host_keeps_its_context_stream_and_memory(native_build: Path, device_n
     assert printed.endswith(" 0 failed\n")
 
 
+@pytest.mark.thin
 @pytest.mark.device
 @pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=[pytest.mark.long, pytest.mark.timeout(400)])])
 def test_a_host_that_never_stops_keeps_its_memory_flat(

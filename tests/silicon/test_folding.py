@@ -84,6 +84,7 @@ def test_wrong_word_is_found_with_its_program(library: str) -> None:
     assert found["program"] == batch([asked.questions[3]]).text
 
 
+@pytest.mark.thin
 def test_wrong_expectation_is_found_as_the_oracles(library: str) -> None:
     first = _form_questions("add.u32", "immediate")[0]
     word = first.known[0][0]
@@ -131,7 +132,7 @@ def test_trips_of_loops_count_with_wrap(
     assert trips_of(type_, comparison, start, stop, step) == trips
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin
 @pytest.mark.parametrize("group", silicon_units.GROUPS)
 @pytest.mark.skipif(not _has_ptxas(), reason="no ptxas")
 def test_sampled_modules_assemble(group: str) -> None:

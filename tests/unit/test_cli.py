@@ -378,6 +378,7 @@ def test_binary_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
 # ---- the terminal ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(("no_color", "expected"), [("", True), ("1", False)])
 def test_colors_are_for_terminals_that_want_them(no_color: str, expected: bool, tmp_path: Path) -> None:
     master, slave = os.openpty()

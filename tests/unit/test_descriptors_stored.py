@@ -36,6 +36,7 @@ FACTS = stored.encode(LOWERED)
 TEXT = LOWERED.ptx.encode()
 
 
+@pytest.mark.thin
 @given(program=programs(), bounds=st.sampled_from(("check", "trap", "off")))
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_what_was_found_out_is_read_back(program, bounds):
@@ -85,6 +86,7 @@ def joined(rows: list[list[str]]) -> bytes:
 words = st.text(max_size=5) | st.integers().map(str) | st.sampled_from([word for row in lines(FACTS) for word in row])
 
 
+@pytest.mark.thin
 @given(data=st.data())
 def test_any_change_of_facts_is_facts_or_a_value_error(data):
     rows = lines(FACTS)

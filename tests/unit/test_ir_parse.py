@@ -265,6 +265,7 @@ def mutated(source: random.Random, text: str) -> str:
     return text
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_mutated_text_is_a_program_or_an_error() -> None:
     source = random.Random(20240)

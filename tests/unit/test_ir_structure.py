@@ -178,12 +178,14 @@ def test_statements_are_at_most_64_deep(levels: int, valid: bool) -> None:
     assert (validate(program(body=body)) == []) is valid
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.parametrize("count, valid", [(65_536, True), (65_537, False)])
 def test_statements_are_at_most_65536(count: int, valid: bool) -> None:
     assert (validate(program(body=(Barrier(),) * count)) == []) is valid
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_expression_that_doubles_is_refused() -> None:
     expr: Expr = ZERO

@@ -211,11 +211,13 @@ DIVERGENT_BODIES: list[tuple[str, tuple[int | str, ...]]] = [
 ]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("body", UNIFORM_BODIES)
 def test_uniform_barrier_is_accepted(body: str) -> None:
     assert find_divergent(parse(HEADER + body)) == []
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("body, path", DIVERGENT_BODIES)
 def test_divergent_barrier_is_found(body: str, path: tuple[int | str, ...]) -> None:
     with pytest.raises(ProgramError) as caught:
@@ -319,6 +321,7 @@ def test_message_names_what_the_grid_differs_in() -> None:
     assert expected == message("let c = warp reduce block_id.x combine add\nif less(c, n)\ngrid_barrier\nend")
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_large_program_is_analyzed_in_linear_time() -> None:
     chain = "".join(f"v{n} = v{n + 1}\n" for n in range(3000)) + "v3000 = t\n"

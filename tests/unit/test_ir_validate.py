@@ -185,6 +185,7 @@ def found(text: str) -> list[tuple[str, tuple[int | str, ...], int | None]]:
     return [(d.message, d.path, d.operand) for d in caught.value.diagnostics]
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("body, fragment, path, operand", BAD_BODIES, ids=[body[:60] for body, *_ in BAD_BODIES])
 def test_broken_rule_is_found_once(body: str, fragment: str, path: tuple[int | str, ...], operand: int | None) -> None:
     ((message, *place),) = found(HEADER + body)
@@ -235,6 +236,7 @@ def test_is_valid(lines: str) -> None:
     assert validate(parse("program p\n" + lines)) == []
 
 
+@pytest.mark.thin
 @settings(max_examples=30)
 @given(programs())
 def test_what_the_builder_makes_is_valid(program: Program) -> None:

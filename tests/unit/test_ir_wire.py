@@ -186,6 +186,7 @@ def test_every_change_of_one_byte_is_refused_or_canonical() -> None:
             assert decoded_is_canonical(data[:at] + bytes((value,)) + data[at + 1 :])
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_spliced_bytes_are_refused_or_canonical() -> None:
     source = random.Random(78)

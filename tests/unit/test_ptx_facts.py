@@ -173,6 +173,7 @@ class Machine:
                         assert self.pattern(left) + strict <= self.pattern(right)
 
 
+@pytest.mark.thin
 @settings(deadline=None)
 @given(st.data())
 def test_facts_hold_for_every_value_of_a_random_function(data: st.DataObject) -> None:

@@ -206,7 +206,7 @@ def _atomic_rows() -> list[str]:
     return lines
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin
 @pytest.mark.parametrize(("architecture", "sm", "version"), ASSEMBLED, ids=[row[0] for row in ASSEMBLED])
 def test_every_row_assembles(architecture: str, sm: int, version: tuple[int, int] | None) -> None:
     target = Target.parse(f"sm_{sm}")

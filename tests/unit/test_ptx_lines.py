@@ -24,7 +24,7 @@ def lines_of(program: Program, bounds: str = "check") -> list[tuple[str, Stmt | 
     return list(zip(text.splitlines(), statements, strict=True))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin
 @given(program=programs())
 @pytest.mark.parametrize("bounds", ["check", "off", "trap"])
 def test_mark_of_a_random_program_has_an_instruction_behind_it(bounds: str, program: Program) -> None:

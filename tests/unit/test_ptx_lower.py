@@ -96,6 +96,7 @@ def test_the_block_is_required() -> None:
 # ---- guards ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("index", "proven"),
     [
@@ -198,6 +199,7 @@ def test_bounds_off_drops_every_guard() -> None:
 # ---- shared memory --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("body", "zeroed"),
     [
@@ -219,6 +221,7 @@ def test_a_shared_array_is_zeroed_unless_it_is_written_first(body: str, zeroed: 
     assert result.shared_bytes == 1024
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(("size", "stores"), [(10, 1), (256, 1), (300, 2), (1023, 4), (2049, 1)])
 def test_zeroing_is_unrolled_for_small_arrays(size: int, stores: int) -> None:
     result = kernel("store out[i], load(tile[i])", header=f"shared tile: f32[{size}]")
@@ -226,6 +229,7 @@ def test_zeroing_is_unrolled_for_small_arrays(size: int, stores: int) -> None:
     assert sum("st.shared.u32" in access for access in accesses(result)) == stores
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(("size", "stores"), [(1024, 1), (2048, 2), (2052, 3), (8192, 8), (8196, 1)])
 def test_large_arrays_are_zeroed_by_vectors(size: int, stores: int) -> None:
     result = kernel("store out[i], load(tile[i])", header=f"shared tile: f32[{size}]")
@@ -287,6 +291,7 @@ def test_sums_of_sums_need_no_value_of_their_own() -> None:
 # ---- access facts and coverage --------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("body", "streaming"),
     [
@@ -304,6 +309,7 @@ def test_a_buffer_streams_when_each_element_is_touched_once(body: str, streaming
     assert kernel(body).access["x"].streaming is streaming
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("body", "sectors"),
     [
@@ -341,6 +347,7 @@ def test_access_facts_say_what_is_done() -> None:
 EITHER = "if less(load(y[i]), f32:0.0)\n store out[i], f32:1.0\nelse\n store out[i], f32:2.0\nend"
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize(
     ("body", "covered"),
     [

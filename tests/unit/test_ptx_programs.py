@@ -97,7 +97,7 @@ def test_passes_do_the_same_to_equal_programs(program: vc.Program) -> None:
     assert optimize(program) == optimize(vc.parse(program.text()))
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(70)
 @pytest.mark.slow
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 @settings(max_examples=4, deadline=None)
@@ -109,7 +109,7 @@ def test_programs_of_one_op_assemble(op: Op, data: st.DataObject) -> None:
     assemble(lower(program, Target.parse(f"sm_{sm}"), debug=True).ptx, sm)
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(77)
 @pytest.mark.slow
 @pytest.mark.parametrize("bounds", ["check", "off", "trap"])
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -131,6 +131,7 @@ def test_the_deepest_nesting_lowers() -> None:
     assemble(lower(program, Target.parse("sm_90"), debug=True).ptx, 90)
 
 
+@pytest.mark.thin
 def test_long_chains_of_conditions_lower() -> None:
     """Facts are bounded: thousands of conditions that imply each other neither recurse nor explode."""
     names = [f"c{number}" for number in range(3000)]

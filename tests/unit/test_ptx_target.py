@@ -11,6 +11,7 @@ from vyre_cuda.testing.assembler import assemble
 EMPTY = ".version {}.{}\n.target {}\n.address_size 64\n.visible .entry k() {{ ret; }}\n"
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("sm", KNOWN_SM)
 def test_a_target_has_the_first_ptx_version_that_knows_it(sm: int) -> None:
     target = Target.parse(f"sm_{sm}")

@@ -45,6 +45,7 @@ def instructions(result: Lowered) -> list[str]:
 # ---- types ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("type_", "expression", "expected", "narrowed"),
     [
@@ -89,6 +90,7 @@ def test_division_of_long_integers_by_a_literal_is_a_multiplication() -> None:
     assert "div.u64" in value(vc.u64, "floor_divide(x, y)")
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @pytest.mark.parametrize("space", ["global", "shared"])
 def test_every_type_lives_in_memory_and_parameters(type_: Type, space: str) -> None:
@@ -120,6 +122,7 @@ def test_an_u64_program_counts_and_addresses_in_64_bits() -> None:
     assert result.access["x"].streaming
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("program_index", ["u32", "u64"])
 @pytest.mark.parametrize("type_", [t for t in TYPES if t.is_integer], ids=str)
 def test_an_index_of_any_integer_type_is_checked(type_: Type, program_index: str) -> None:
@@ -134,7 +137,7 @@ def test_an_index_of_any_integer_type_is_checked(type_: Type, program_index: str
 # ---- atomics, warps, grid barriers ----------------------------------------------------------------------------------
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin
 @pytest.mark.parametrize("sm", KNOWN_SM)
 def test_atomics_of_every_type_assemble(sm: int) -> None:
     lines, buffers = [], {}
@@ -157,7 +160,7 @@ def test_atomics_of_every_type_assemble(sm: int) -> None:
     assert len(re.findall(r"atom\.relaxed\.gpu\.global\.cas\.b16", result.ptx)) == len(loops)
 
 
-@pytest.mark.thin(11)
+@pytest.mark.thin
 @pytest.mark.parametrize("sm", KNOWN_SM)
 @pytest.mark.parametrize("op", WARP_OPS.values(), ids=lambda op: op.name)
 def test_warp_operations_of_every_type_assemble(op: WarpOp, sm: int) -> None:
@@ -234,6 +237,7 @@ def test_without_traps_only_assertions_report() -> None:
 # ---- precision ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("precision", "expected"),
     [
@@ -248,6 +252,7 @@ def test_a_precision_chooses_the_instructions_of_f32(precision: str, expected: l
     assert [word for word in found if word in expected] == expected
 
 
+@pytest.mark.thin
 def test_every_literal_of_f16_is_the_f32_that_numpy_makes_of_it() -> None:
     b, bits = Builder(SM_90), np.arange(1 << 16, dtype=np.uint16)
     numbers = bits.view(np.float16)
@@ -262,6 +267,7 @@ def test_every_literal_of_f16_is_the_f32_that_numpy_makes_of_it() -> None:
     np.testing.assert_array_equal(found[is_nan], moved[is_nan])
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", [vc.f16, vc.bf16])
 def test_halves_are_the_same_in_every_precision(type_: Type) -> None:
     exact, fast = (value(type_, "divide(add(x, y), fmod(x, y))", precision=word) for word in ("ieee", "fast"))

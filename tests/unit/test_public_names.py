@@ -77,6 +77,7 @@ print(json.dumps([name for name in sys.modules if name.startswith(("numpy", "vyr
     assert in_new_process(code) == []
 
 
+@pytest.mark.thin
 def test_building_a_program_loads_no_extension_and_no_hypothesis() -> None:
     code = """
 import json, sys

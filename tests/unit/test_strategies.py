@@ -59,7 +59,7 @@ def name_of(row: Any) -> str:
     return str(row.name)
 
 
-@pytest.mark.thin(11)
+@pytest.mark.thin(121)
 @pytest.mark.parametrize(("op", "type_"), [(op, t) for op in OPS.values() for t in op.types], ids=name_of)
 @settings(max_examples=4)
 @given(data=st.data())
@@ -74,7 +74,7 @@ def test_programs_using_an_op_apply_it(op: Op, type_: Type, data: st.DataObject)
     assert result.size == arguments[0].size
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(35)
 @pytest.mark.parametrize(("op", "type_"), [(op, t) for op in ATOMICS.values() for t in op.types], ids=name_of)
 @settings(max_examples=4)
 @given(data=st.data())
@@ -86,7 +86,7 @@ def test_programs_using_an_atomic_apply_it(op: AtomicOp, type_: Type, data: st.D
     assert_same(vc.evaluate(program, *arguments), vc.evaluate(program, *arguments))
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(28)
 @pytest.mark.parametrize(("op", "type_"), [(op, t) for op in WARP_OPS.values() for t in op.types], ids=name_of)
 @settings(max_examples=4)
 @given(data=st.data())

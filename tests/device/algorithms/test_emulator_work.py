@@ -17,6 +17,7 @@ pytestmark = pytest.mark.emulator
 N = 100_000
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("function", "most"),
     [

@@ -30,6 +30,7 @@ def test_a_plan_runs_on_what_the_arrays_hold(device: vc.Device, n: int) -> None:
         assert pairs()[0].numpy().tobytes() == algorithms.sort(host).tobytes()
 
 
+@pytest.mark.thin
 def test_a_plan_takes_memory_once(device: vc.Device) -> None:
     x = device.array(drawn(vc.u32, 20_000))
     plans = [algorithms.plan(function, x) for function in (algorithms.sum, algorithms.cumsum, algorithms.sort)]
@@ -106,6 +107,7 @@ def test_arrays_of_two_devices_are_refused(device: vc.Device, device_name: int |
         algorithms.sort(device.zeros(3, vc.f32), other.zeros(3, vc.f32))
 
 
+@pytest.mark.thin
 @pytest.mark.emulator
 def test_no_kernel_has_a_race() -> None:
     x, f = drawn(vc.u32, 9000), drawn(vc.f32, 9000)
@@ -132,6 +134,7 @@ def test_no_kernel_has_a_race() -> None:
         device.synchronize()
 
 
+@pytest.mark.thin
 def test_no_other_kernel_has_a_race() -> None:
     x, f = drawn(vc.u32, 9000), drawn(vc.f64, 9000)
     with vc.Device("emulator", check="races") as device:

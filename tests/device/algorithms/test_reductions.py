@@ -37,7 +37,7 @@ def agree(device: vc.Device, name: str, x: np.ndarray, **keywords: Any) -> np.nd
     return got
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(28)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("type_", [vc.bool_, vc.u8, vc.i32, vc.f16, vc.f32], ids=str)
 def test_whole_arrays(device: vc.Device, name: str, type_: vc.Type) -> None:
@@ -61,7 +61,7 @@ def test_sizes_around_tiles(device: vc.Device, name: str, type_: vc.Type) -> Non
         agree(device, name, special(type_, n))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("type_", [vc.bf16, vc.f32], ids=str)
 def test_nan_and_infinities(device: vc.Device, name: str, type_: vc.Type) -> None:
@@ -125,6 +125,7 @@ def test_minus_zeros_stay(device: vc.Device) -> None:
     assert not np.signbit(agree(device, "max", x))
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("dtype", [vc.u32, vc.i64, vc.f32, np.float64, "int8"], ids=str)
 def test_dtype(device: vc.Device, dtype: Any) -> None:
     x = drawn(vc.u16, 5000)

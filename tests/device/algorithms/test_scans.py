@@ -40,6 +40,7 @@ def test_whole_arrays(device: vc.Device, name: str, type_: vc.Type, exclusive: b
             assert_same(want, got)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("type_", [vc.u8, vc.f32, vc.f64], ids=str)
 def test_one_tile_has_as_many_threads_as_it_takes(device: vc.Device, type_: vc.Type, exclusive: bool) -> None:
@@ -61,12 +62,14 @@ def test_sizes_around_tiles(device: vc.Device, name: str, type_: vc.Type) -> Non
             agree(device, name, special(type_, n), exclusive=exclusive)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", [vc.u32, vc.f32, vc.f64], ids=str)
 def test_more_than_a_group_of_tiles(device: vc.Device, type_: vc.Type) -> None:
     n = (FAN + 3) * tile_of(scanning("sum", type_)) + 5
     agree(device, "cumsum", drawn(type_, n), exclusive=False)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", [vc.bf16, vc.f32], ids=str)
 def test_nan_and_infinities(device: vc.Device, type_: vc.Type) -> None:
     x = special(type_, 9000)

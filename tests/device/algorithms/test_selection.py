@@ -31,6 +31,7 @@ def test_compress_nonzero_unique(device: vc.Device, type_: vc.Type, n: int) -> N
     assert np.array_equal(np.unique(x), got)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", [vc.bool_, vc.u8, vc.f32, vc.i64], ids=str)
 def test_views_that_begin_anywhere(device: vc.Device, type_: vc.Type) -> None:
     x, condition = drawn(type_, 9001), np.random.default_rng(2).integers(0, 2, 9001, np.uint8)
@@ -117,6 +118,7 @@ def test_an_index_out_of_bounds(device: vc.Device) -> None:
         algorithms.take(x, x)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", [vc.u8, vc.i8, vc.i32, vc.u64], ids=str)
 def test_bincount(device: vc.Device, type_: vc.Type) -> None:
     for n, minlength in ((0, 0), (5000, 0), (40_001, 300), (5000, 9000)):
@@ -192,6 +194,7 @@ def test_matmul(device: vc.Device, type_: vc.Type) -> None:
         algorithms.matmul(device.zeros((2, 2), vc.i32), device.zeros((2, 2), vc.i32))
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("n", [1, 127, 128, 1023, 1025, 4095, 4096, 4097, 8191, 8192, 12_289])
 def test_selections_around_tiles_and_rows(device: vc.Device, n: int) -> None:
     """Also where a tile keeps nothing, or all."""
@@ -206,6 +209,7 @@ def test_selections_around_tiles_and_rows(device: vc.Device, n: int) -> None:
     assert_same(np.unique(repeated), algorithms.unique(device.array(repeated)).numpy())
 
 
+@pytest.mark.thin
 def test_selections_with_places_of_64_bits(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with more than 2^31 elements."""
     monkeypatch.setattr("vyre_cuda.algorithms.work._MOST_OF_U32", 0)

@@ -28,7 +28,7 @@ def check_sort(device: vc.Device, x: np.ndarray, type_: vc.Type) -> None:
         assert_same(np.argsort(x, kind="stable"), order)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", SOME, ids=str)
 def test_sort_and_argsort(device: vc.Device, type_: vc.Type) -> None:
     for n in (300, LARGE):
@@ -43,7 +43,7 @@ def test_sizes(device: vc.Device, type_: vc.Type) -> None:
         check_sort(device, special(type_, n), type_)
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin
 @pytest.mark.parametrize("n", [700, 3000, 9000])
 @pytest.mark.parametrize("values", [vc.u8, vc.f64], ids=str)
 def test_values_move_with_their_keys(device: vc.Device, n: int, values: vc.Type) -> None:
@@ -55,6 +55,7 @@ def test_values_move_with_their_keys(device: vc.Device, n: int, values: vc.Type)
     assert_same(algorithms.sort(keys, moved), [each.numpy() for each in got])
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("n", [100, 700, LARGE])
 def test_values_of_bool(device: vc.Device, n: int) -> None:
     keys, values = drawn(vc.i16, n), drawn(vc.bool_, n)
@@ -79,6 +80,7 @@ def test_long_rows(device: vc.Device) -> None:
     assert_same(np.take_along_axis(values, np.argsort(x, kind="stable"), axis=-1), moved.numpy())
 
 
+@pytest.mark.thin
 @pytest.mark.emulator
 def test_equal_digits_are_found_by_votes_as_by_match(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a GPU runs, on the emulator too."""
@@ -87,6 +89,7 @@ def test_equal_digits_are_found_by_votes_as_by_match(device: vc.Device, monkeypa
         check_sort(device, special(vc.f32, n), vc.f32)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("n", [1, 2, 31, 33, 1000, 1024, 1025, 2049, 4096])
 def test_rows_that_one_block_sorts(device: vc.Device, n: int) -> None:
     rows = drawn(vc.i16, 3 * n).reshape(3, n) % 50
@@ -102,6 +105,7 @@ def test_tiles_look_back_at_more_than_they_read_at_once(device: vc.Device) -> No
     assert_same(np.sort(x), algorithms.sort(device.array(x)).numpy())
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("shared", [48 << 10, 64 << 10])
 def test_devices_with_less_shared_memory(device: vc.Device, monkeypatch: pytest.MonkeyPatch, shared: int) -> None:
     monkeypatch.setattr("vyre_cuda.algorithms.sorting._shared_bytes", lambda work: shared)
@@ -123,6 +127,7 @@ def test_devices_with_less_shared_memory(device: vc.Device, monkeypatch: pytest.
         assert_same([x[order], y[order]], [each.numpy() for each in got])
 
 
+@pytest.mark.thin
 def test_already_sorted_reversed_and_equal_keys(device: vc.Device) -> None:
     for x in (np.arange(9000), np.arange(9000)[::-1].copy(), np.zeros(9000, np.int64), np.full(9000, -1)):
         check_sort(device, x, vc.i64)

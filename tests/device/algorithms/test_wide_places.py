@@ -74,7 +74,7 @@ CASES: list[tuple[str, Callable[..., Any], tuple[np.ndarray, ...]]] = [
 ]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(18)
 @pytest.mark.parametrize(("function", "arrays"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_results(device: vc.Device, function: Callable[..., Any], arrays: tuple[np.ndarray, ...]) -> None:
     wanted, got = function(*arrays), function(*(device.array(each) for each in arrays))

@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_every_table_has_a_figure(tmp_path: Path) -> None:
     child = run_script("bench_egraph.py", "--device", "emulator", "--quick", "--commit", "c0ffee", "--output", tmp_path)

@@ -12,6 +12,7 @@ from ..benchmark_scripts import run_script
 pytestmark = [pytest.mark.device, pytest.mark.emulator]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_every_form_has_a_figure(tmp_path: Path) -> None:
     child = run_script("bench_many.py", "--device", "emulator", "--quick", "--commit", "c0ffee", "--output", tmp_path)

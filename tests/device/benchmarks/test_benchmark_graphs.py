@@ -19,6 +19,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.thin
 def test_both_forms_are_measured_and_have_no_verdict_on_the_emulator(tmp_path: Path) -> None:
     child = run_script("bench_graphs.py", "--device", "emulator", "--quick", "--output", tmp_path)
 

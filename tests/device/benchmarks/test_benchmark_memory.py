@@ -20,6 +20,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.thin
 def test_every_row_is_measured_and_has_no_verdict_on_the_emulator(tmp_path: Path) -> None:
     child = run_script("bench_memory.py", "--device", "emulator", "--output", tmp_path)
 

@@ -110,6 +110,7 @@ def test_chosen_rows_are_the_only_ones_measured(tmp_path: Path) -> None:
     assert {row["id"] for row in data["twins"]} == {row["twin"] for row in data["figures"]}
 
 
+@pytest.mark.thin
 def test_an_unknown_row_is_refused() -> None:
     child = run_script("bench_dispatch.py", "--device", "emulator", "--rows", "nonsense")
 
@@ -187,6 +188,7 @@ def test_compare_of_a_file_with_itself_finds_no_change(
     assert child.stdout.count("1.000") >= len(result["figures"]) + len(result["twins"])
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("change", [{"schema": 999}, {"figures": [{"id": "x"}]}, {"twins": None}])
 def test_compare_refuses_another_file(change: dict[str, Any], result: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "other.json"
@@ -227,6 +229,7 @@ def test_a_page_of_an_older_file_is_found(
     assert all(row["reason"] in text for row in result["absent"] if row["id"] in {r.id for r in page.ROWS})
 
 
+@pytest.mark.thin
 def test_the_compile_curve_has_both_trees_and_the_types(tmp_path: Path) -> None:
     source = Path(vc.__file__).parents[1]
 
@@ -242,6 +245,7 @@ def test_the_compile_curve_has_both_trees_and_the_types(tmp_path: Path) -> None:
         assert all(of["lines"] == figures["before"][name][ops]["lines"] > 0 < of["ms"] for ops, of in sizes.items())
 
 
+@pytest.mark.thin
 def test_the_offline_figures_are_positive_and_named(tmp_path: Path) -> None:
     child = run_script("bench_offline.py", "--quick", "--output", tmp_path)
 

@@ -167,6 +167,7 @@ def test_nvjitlink_gives_machine_code_and_says_what_it_refuses() -> None:
     assert failure.value.log
 
 
+@pytest.mark.thin
 @pytest.mark.device
 @pytest.mark.parametrize("text", PROGRAMS, ids=lambda path: path.stem)
 def test_a_bundled_kernel_is_the_compiled_one(path: Path, text: Path, device: vc.Device) -> None:

@@ -253,6 +253,7 @@ def test_a_later_process_loads_neither_passes_nor_lowering(cold_and_warm):
     assert [name for name in names if name.partition(".")[0] in UNUSED_ROOMS or name in UNUSED] == []
 
 
+@pytest.mark.thin
 def test_a_later_process_chooses_no_block_and_so_lowers_nothing(cold_and_warm_with_chosen_block):
     first, later = cold_and_warm_with_chosen_block
     names = own(later["result"])

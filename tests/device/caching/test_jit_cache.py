@@ -143,6 +143,7 @@ def test_a_disabled_cache_is_a_warning(tmp_path):
     assert run(code.format(force=True), **environment) == "True 0"
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     "arguments, error",
     [

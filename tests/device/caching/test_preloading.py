@@ -95,6 +95,7 @@ def test_without_a_cache_it_is_the_same(tmp_path: Path) -> None:
     assert (begun, then) == (1, [])
 
 
+@pytest.mark.thin
 def test_with_a_kernel_in_the_cache_nothing_is_imported(tmp_path: Path) -> None:
     run(tmp_path, IMPORTED)
 
@@ -107,6 +108,7 @@ def test_for_an_emulator_which_opens_at_once_nothing_is_imported_ahead(tmp_path:
     assert (begun, before) == (0, [])
 
 
+@pytest.mark.thin
 def test_who_compiles_in_the_meantime_gets_the_same_text(tmp_path: Path) -> None:
     beside = [run(tmp_path, BESIDE, cache="off") for _ in range(3)]
     alone = run(tmp_path, "print(json.dumps([vc.ptx(scaled)]))", cache="off")

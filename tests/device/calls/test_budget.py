@@ -80,6 +80,7 @@ def counts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]
     return found
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.parametrize("way", warm.STEPS)
 def test_warm_call_makes_no_allocation_lock_or_environment_read_of_ours(
@@ -111,7 +112,7 @@ def test_warm_call_allocates_no_python_object_but_its_result(way: str, counts: d
     assert counts[way]["python_block"] <= results + of_counting
 
 
-@pytest.mark.thin(20)
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.parametrize("way", warm.STEPS)
 def test_warm_calls_keep_no_memory(way: str, ways: dict[str, warm.Way]) -> None:

@@ -50,6 +50,7 @@ def totals(profile: profiles.Profile) -> Counter[str]:
     return sums
 
 
+@pytest.mark.thin
 def test_driver_calls_do_not_depend_on_the_number_of_rows() -> None:
     with Emulator().steered() as emulator, vc.Device("emulator") as device:
         emulator.stream_mode("eager")

@@ -37,7 +37,7 @@ def expected(x: np.ndarray[Any, Any], a: float) -> np.ndarray[Any, Any]:
     return result
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin
 @pytest.mark.parametrize("index", [vc.u32, vc.i32, vc.u64, vc.i64], ids=str)
 def test_a_call_returns_the_declared_shape(device: vc.Device, index: vc.Type) -> None:
     kernel = device.compile(stencil(index))

@@ -40,6 +40,7 @@ def test_no_example_races(checked: vc.Device) -> None:
     assert checked.run(parsed("collatz.vir"), np.arange(1, 100, dtype=np.uint32)).size == 99
 
 
+@pytest.mark.thin
 def test_no_kernel_of_the_gallery_races(checked: vc.Device) -> None:
     stream = fir.tones(2 * fir.SAMPLES)
     out = np.concatenate(list(fir.filtered(checked, stream.reshape(2, -1))))
@@ -93,6 +94,7 @@ def test_a_tiled_product_races_without_its_second_barrier_only(checked: vc.Devic
         checked.run(tiled_matmul(16, 8, second_barrier=False), a, a)
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @RANDOM
 @given(data=st.data())

@@ -253,6 +253,7 @@ def test_missing_gpu_is_a_note_unless_it_is_wanted(monkeypatch: pytest.MonkeyPat
 # ---- bench -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_bench_measures_every_way(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     document = told(capsys, 0, "bench", *on)

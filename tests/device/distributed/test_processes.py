@@ -85,6 +85,7 @@ def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[.
     return run
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_ranks_join_as_their_launcher_says(start, launcher):
     ended = start("sums", LAUNCHERS[launcher])
@@ -119,6 +120,7 @@ def test_torchrun_starts_ranks(nccl, gpus, device_name):
     assert done.stdout.count("sums hold") == size
 
 
+@pytest.mark.thin
 def test_a_broadcast_of_the_callers_own_joins_ranks(start, tmp_path):
     def own(rank: int, size: int, _: int) -> dict[str, str]:
         return {"OWN_RANK": str(rank), "OWN_SIZE": str(size), "OWN_FILE": str(tmp_path / "exchanged")}
@@ -140,6 +142,7 @@ def test_a_rank_that_is_killed_is_named_to_the_others(start, gpus):
     assert ended[-1][0] == -9
 
 
+@pytest.mark.thin
 def test_a_rank_that_leaves_too_early_is_named(start, gpus):
     if gpus < 2:
         return
@@ -151,6 +154,7 @@ def test_a_rank_that_leaves_too_early_is_named(start, gpus):
         assert str(len(ended) - 1) in output
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("scene", ["other_orders", "other_sizes"])
 @pytest.mark.emulator
 def test_ranks_that_do_not_agree_are_told_in_words(start, scene):
@@ -162,6 +166,7 @@ def test_ranks_that_do_not_agree_are_told_in_words(start, scene):
     assert any("rank 0 has given others" in output or "rank 1 has given others" in output for _, output in ended)
 
 
+@pytest.mark.thin
 def test_a_rank_that_never_comes_is_named(start):
     ended = start("never_coming", LAUNCHERS["torchrun"], 3, started=2)
 
@@ -170,6 +175,7 @@ def test_a_rank_that_never_comes_is_named(start):
         assert "rank 2 of 3 did not come" in output
 
 
+@pytest.mark.thin
 def test_rank_0_that_never_comes_is_named(start):
     ((status, output),) = start(
         "never_coming", lambda rank, size, port: LAUNCHERS["torchrun"](1, 2, port) | {"LOCAL_RANK": "0"}, 2, started=1

@@ -65,6 +65,7 @@ def parsed() -> dict[str, vc.Program]:
     return {name: vc.parse(HEADER + body) for name, body in PROGRAMS.items()}
 
 
+@pytest.mark.thin
 def test_selfhost_runs(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert selfhost.main(["--programs", "200", "--evaluated", "5", *on]) == 0
     assert "the bytes are those of passes.dce" in capsys.readouterr().out

@@ -51,6 +51,7 @@ def device_under_test(device_name: int | str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(ROOT)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("page", PAGES)
 def test_python_prints_what_the_page_shows(page: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     names: dict[str, object] = {}

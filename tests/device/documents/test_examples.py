@@ -119,6 +119,7 @@ def test_histogram_of_one_value_counts_no_padding(device: vc.Device) -> None:
     assert counts.sum() == 4099
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("size", [1, 2, 255, 2047, 2048, 2049, 300_001, THREE_PASSES])
 def test_reduction_adds_in_the_documented_order(device: vc.Device, size: int) -> None:
     x = np.random.default_rng(size).standard_normal(size, dtype=np.float32)

@@ -31,6 +31,7 @@ def test_fir_continues_from_block_to_block(device: vc.Device) -> None:
     np.testing.assert_allclose(out, fir.numpy_filtered(stream), rtol=0, atol=1e-5)
 
 
+@pytest.mark.thin
 def test_fir_is_the_same_as_python() -> None:
     line, taps = np.random.default_rng(2).standard_normal(90, dtype=np.float32), fir.low_pass(9, 0.2)
 
@@ -178,6 +179,7 @@ def test_groupby_with_too_few_slots_is_an_error(device: vc.Device) -> None:
         groupby.groups_of(device, b"\n".join(LINES), 2)
 
 
+@pytest.mark.thin
 def test_groupby_is_the_same_as_python() -> None:
     arguments = np.frombuffer(b"\n".join([*LINES, *WRONG]), np.uint8), np.full(8, groupby.SMALLEST)
 
@@ -188,6 +190,7 @@ def test_groupby_is_the_same_as_python() -> None:
 # ---- mlp.py ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 def test_mlp_runs_and_draws_a_picture(tmp_path: Path, on: tuple[str, str]) -> None:
     path = tmp_path / "plane.png"
 
@@ -197,6 +200,7 @@ def test_mlp_runs_and_draws_a_picture(tmp_path: Path, on: tuple[str, str]) -> No
         assert len(np.unique(np.asarray(plane).reshape(-1, 3), axis=0)) > 10
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize("count", [1, 17, 40])
 @pytest.mark.parametrize("type_", [vc.f16, vc.f32, vc.f64], ids=str)
 def test_mlp_is_numpys_for_every_type_of_weights(device: vc.Device, count: int, type_: vc.Type) -> None:

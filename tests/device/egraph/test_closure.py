@@ -128,6 +128,7 @@ def by_hand(table: Table) -> list[int]:
             least = {each: min(a, b) if of in (a, b) else of for each, of in least.items()}
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_tables(device: vc.Device, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -188,6 +189,7 @@ def test_long_rows_differ_in_one_child(device: vc.Device, length: int) -> None:
     assert close(table, device).classes.numpy().tolist() == [0, 1, 2, 3, 4, 5, 2]
 
 
+@pytest.mark.thin
 def test_equal_rows(device: vc.Device) -> None:
     n = 5000
     found = close(Table(np.zeros(n, int), np.zeros(n, int), np.zeros(n, int), [], np.arange(n, 0, -1)), device)

@@ -21,14 +21,14 @@ def sweep(emulator: Emulator, name: str, mode: StreamMode, results: tuple[int, .
     assert problems == []
 
 
-@pytest.mark.thin(14)
+@pytest.mark.thin
 @pytest.mark.parametrize("result", [UNKNOWN, OUT_OF_MEMORY, ILLEGAL_ADDRESS])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_first_and_last_uses_of_every_call_may_fail(emulator: Emulator, name: str, result: int) -> None:
     sweep(emulator, name, "lazy", (result,), 2)
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_memory_of_the_device_may_run_out_at_every_use(emulator: Emulator, name: str) -> None:

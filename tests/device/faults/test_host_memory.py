@@ -31,7 +31,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.thin(16)
+@pytest.mark.thin
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("count", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 0))])
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -276,6 +276,7 @@ def test_auto_fails_when_a_gpu_is_required(device_name: int | str) -> None:
     assert done.stdout.strip() == "True", done.stderr
 
 
+@pytest.mark.thin
 def test_auto_takes_what_the_environment_names(device_name: int | str) -> None:
     done = run_python("print(vc.Device('auto').properties.is_emulator)", device_name, VYRE_CUDA_DEVICE="emulator")
 

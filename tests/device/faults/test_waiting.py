@@ -62,6 +62,7 @@ def run_hung(device_name: int | str, code: str) -> list[str]:
     return done.stdout.split("\n")[:-1]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_every_wait_ends_with_its_timeout(device_name: int | str) -> None:
     lines = run_hung(
@@ -133,6 +134,7 @@ def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
     assert lines == [*(f"{name} True" for name in names), "True", "True"]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_waits_after_a_kernel_that_prints_end_with_their_timeout_and_control_c(device_name: int | str) -> None:
     """They also wait for the device's own stream, where another kernel hangs."""
@@ -172,11 +174,13 @@ def test_waits_after_a_kernel_that_prints_end_with_their_timeout_and_control_c(d
     assert [line for line in lines if line != "here"] == ["stream True", "stream True", "event True", "event True"]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_a_process_ends_with_hung_kernels_and_nothing_closed(device_name: int | str) -> None:
     assert run_hung(device_name, "    hang()\n    print('end')\n") == ["end"]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_objects_with_hung_work_can_be_dropped_in_any_order(device_name: int | str) -> None:
     lines = run_hung(
@@ -222,6 +226,7 @@ def test_an_abandoned_device_can_be_opened_again(device_name: int | str) -> None
     assert lines == ["abandoned", "closed", "closed", "closed", "closed", "True"]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.emulator  # as above
 def test_a_close_takes_its_timeout_once_and_a_second_device_pays_nothing(device_name: int | str) -> None:
@@ -267,6 +272,7 @@ def test_an_exception_leaves_the_block_of_a_device_whose_kernel_hangs(device_nam
     assert lines == ["True None", "True"]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_the_command_line_ends_soon_after_control_c(tmp_path: Path, device_name: int | str) -> None:
     file = tmp_path / "spin.py"

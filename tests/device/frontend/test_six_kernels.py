@@ -35,7 +35,7 @@ def test_kernel_has_the_results_of_numpy_and_the_bits_of_the_interpreter(
     assert [each.tobytes() for each in on_device] == [each.tobytes() for each in interpreted]
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin
 @pytest.mark.parametrize("make", CASES.values(), ids=CASES)
 def test_kernel_as_python_has_the_bits_of_the_interpreter(make: Callable[[], Case]) -> None:
     case = make()

@@ -77,6 +77,7 @@ def test_a_loop_that_ends_on_the_device_holds_them(device: vc.Device) -> None:
     np.testing.assert_array_equal(np.full(N, 1001, U32), array.numpy())
 
 
+@pytest.mark.thin
 def test_symbols_change_the_grid_as_far_as_the_device_holds_it(device: vc.Device) -> None:
     kernel = device.compile(rotate())
     most = kernel.attributes.resident_blocks * device.properties.multiprocessor_count

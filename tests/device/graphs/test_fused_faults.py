@@ -49,7 +49,7 @@ def calls_of_compile(emulator: Emulator) -> dict[str, int]:
         return {name: made for name in before if (made := emulator.count(name) - before[name])}
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin
 @pytest.mark.parametrize("result", [UNKNOWN, OUT_OF_MEMORY])
 @pytest.mark.parametrize("lasting", [False, True])
 def test_any_call_that_fails_while_fusing_leaves_the_recorded_graph(

@@ -34,6 +34,7 @@ def test_fused_recordings_leave_the_same_bytes(device: vc.Device, precision: str
         assert counts[kind] > number // 50, kind
 
 
+@pytest.mark.thin
 @RECORDINGS
 def test_recordings_of_one_block_leave_the_same_bytes(device: vc.Device, number: int) -> None:
     rng = random.Random(7)

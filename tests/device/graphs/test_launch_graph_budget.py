@@ -35,6 +35,7 @@ def test_the_number_of_graphs_is_bounded_and_calls_keep_working(
         np.testing.assert_array_equal(np.full(4, 2 * len(calls), np.int32), total.numpy())
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("extra", [EXTRA, 3 * BUDGET])  # fewer than the budget, and many more
 def test_calls_beyond_the_budget_in_turn_keep_the_graphs_that_there_are(
     device_name: str, emulator: Emulator, extra: int

@@ -375,6 +375,7 @@ def random_graph(device: vc.Device, kernels: list[vc.Kernel], seed: int, *, fuse
     return graph, pool
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("number", [40, pytest.param(4000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
 def test_random_recordings_leave_the_same_bytes(device: vc.Device, number: int) -> None:
     kernels = [device.compile(program) for program in (scaled(), turned(), counted(), sums())]
@@ -428,7 +429,7 @@ def test_a_call_that_fails_leaves_the_values_as_they_were(emulator: Emulator, le
 
 
 @pytest.mark.emulator
-@pytest.mark.thin(4)
+@pytest.mark.thin
 @pytest.mark.parametrize("lasting", [False, True])
 def test_any_call_that_fails_while_cells_are_made_leaves_the_recorded_graph(
     emulator: Emulator, leak_check: object, monkeypatch: pytest.MonkeyPatch, lasting: bool

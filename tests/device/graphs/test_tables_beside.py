@@ -81,6 +81,7 @@ class Scene:
 # ---- what becomes one ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 16])
 @pytest.mark.parametrize("is_even", [True, False])
 def test_launches_of_several_kernels_are_one_node(device: vc.Device, count: int, is_even: bool) -> None:
@@ -294,6 +295,7 @@ def test_a_fault_names_all_kernels_and_their_lines(emulator: Emulator) -> None:
     assert re.search(rf"many launches of shifted0 \(.*{file}\), far \(.*{file}\) as one", launch)
 
 
+@pytest.mark.thin
 @pytest.mark.emulator
 @pytest.mark.parametrize(
     ("result", "lasting"),

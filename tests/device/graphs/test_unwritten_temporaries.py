@@ -95,6 +95,7 @@ def test_what_was_written_in_any_way_may_be_read(checked: vc.Device, write: str)
         checked.synchronize()
 
 
+@pytest.mark.thin
 def test_random_recordings_raise_no_false_alarm(checked: vc.Device) -> None:
     rng = random.Random(7)
     kernels = [checked.compile(program(rng, f"p{k}")) for k in range(16)]

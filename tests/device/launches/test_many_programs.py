@@ -89,6 +89,7 @@ def assert_rows_agree(device: vc.Device, program: vc.Program, rows: list[Any]) -
     )
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @RANDOM
 @given(data=st.data())
@@ -128,6 +129,7 @@ def together(checked: vc.Device, monkeypatch: pytest.MonkeyPatch) -> vc.Device:
     return checked
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.emulator
 @settings(RANDOM, max_examples=25)

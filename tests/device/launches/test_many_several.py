@@ -160,6 +160,7 @@ def test_rows_that_begin_anywhere(wide: vc.Device, type_: vc.Type) -> None:
     np.testing.assert_array_equal(z.numpy(), given_ + given_)
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @RANDOM
 @given(data=st.data())

@@ -271,6 +271,7 @@ def two_axes() -> vc.Program:
     return b.build()
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(program=random_programs(), threads=st.sampled_from([32, 96, 256]))
@@ -474,6 +475,7 @@ def placed(device: vc.Device, first: vc.Kernel, second: vc.Kernel, grid: int) ->
     return found[0], found[1]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("first", [elementwise(64), elementwise(1024), sharing(10_000), hungry(40, 256)], ids=str)
 @pytest.mark.parametrize("second", [elementwise(32), elementwise(512), sharing(20_000), hungry(60, 128)], ids=str)
 def test_side_by_side_is_what_fits_one_by_one(device: vc.Device, first: vc.Program, second: vc.Program) -> None:

@@ -192,6 +192,7 @@ def test_a_small_copy_waits_as_long_as_the_work_before_it_takes(slow: vc.Device)
     np.testing.assert_array_equal(np.full(64, 8), x.numpy())
 
 
+@pytest.mark.thin
 @pytest.mark.emulator
 def test_copies_that_were_given_up_write_to_nothing(slow: vc.Device) -> None:
     """A wait under the GIL ends before its copy does; the bytes that it was given serve nobody else meanwhile."""

@@ -61,7 +61,7 @@ def columns(op: AtomicOp, type_: Type) -> list[np.ndarray]:
     ]
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(25)
 @pytest.mark.parametrize("shared", [False, True], ids=["global", "shared"])
 @pytest.mark.parametrize(("op", "type_"), CASES, ids=lambda row: row.name)
 def test_atomic_agrees_with_the_interpreter(

@@ -53,7 +53,7 @@ def columns(name: str, type_: Type, count: int) -> list[Array]:
     return [hard(type_, count, seed=OPS[name].code + number) for number in range(FUNCTIONS[name].arity)]
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(25)
 @pytest.mark.slow
 @pytest.mark.conformance
 @pytest.mark.parametrize(("name", "type_"), CASES, ids=str)

@@ -19,7 +19,7 @@ def use(name: str) -> vc.Program:
     return program(OPS[name], f64, f64)
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_hard_operands_give_the_interpreters_bits(device: vc.Device, name: str) -> None:

@@ -25,7 +25,7 @@ FIRED = 320
 CASES = [pytest.param(RULES[at], type_, id=f"{RULES[at].name}-{type_}") for at, type_ in pairs()]
 
 
-@pytest.mark.thin(9)
+@pytest.mark.thin(36)
 @pytest.mark.parametrize(("rule", "type_"), CASES)
 def test_a_rule_fires_and_gives_the_interpreters_results(shared_device: vc.Device, rule: Rule, type_: Type) -> None:
     row = compared(shared_device, rule, type_, 1, many=16)
@@ -35,7 +35,7 @@ def test_a_rule_fires_and_gives_the_interpreters_results(shared_device: vc.Devic
     assert row.different == 0, row.example
 
 
-@pytest.mark.thin(9)
+@pytest.mark.thin(18)
 @pytest.mark.parametrize(("rule", "type_"), CASES)
 def test_where_a_rule_is_seen_to_fire_its_rewrites_say_so(rule: Rule, type_: Type) -> None:
     grown = program(rule, type_, 0)
@@ -56,7 +56,7 @@ def test_ten_thousand_results_of_a_rule_are_the_interpreters(shared_device: vc.D
 
 
 # The right side of half_of_a_negative is not cheaper, so that nothing computes it.
-@pytest.mark.thin(4)
+@pytest.mark.thin
 @pytest.mark.parametrize(
     "rule", [rule for rule in WRONG if rule.name != "half_of_a_negative"], ids=lambda rule: rule.name
 )

@@ -113,7 +113,7 @@ def ends(random: Random, index: vc.Type, size: int) -> list[int]:
     return [0, near, size, max(0, size - near), most, most - near, most - 4 * (most >> 4) + near - 20, *low]
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
 def test_random_loops_give_the_same_bits(type_: vc.Type, body: Body, device: vc.Device) -> None:

@@ -16,7 +16,7 @@ from .op_programs import MOVING, cases, operands, program
 pytestmark = pytest.mark.conformance
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(65)
 @pytest.mark.parametrize(("op", "operand", "target"), cases(), ids=lambda case: getattr(case, "name", str(case)))
 def test_op_agrees_with_the_interpreter(
     device: vc.Device, op: Op, operand: Type, target: Type, count_device: Count

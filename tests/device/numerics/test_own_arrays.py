@@ -99,6 +99,7 @@ def weighed(at: vc.In[vc.i32, 2]):
     out[i, 1] = sums[1, 0] + sums[1, 1] * 2
 
 
+@pytest.mark.thin
 def test_several_axes(device: vc.Device) -> None:
     at = np.random.default_rng(4).integers(-2, 4, (500, 2)).astype(np.int32)
     expected = vc.evaluate(weighed, at)

@@ -93,7 +93,7 @@ def test_random_uses_of_ops_agree(shared_device: vc.Device, capfd: Capture, data
     assert_agrees(shared_device, program, arguments, "found_op", capfd)
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(15)
 @pytest.mark.slow
 @pytest.mark.parametrize(("op", "type_"), ATOMIC_CASES, ids=lambda row: row.name)
 @FEW
@@ -106,7 +106,7 @@ def test_atomics_agree(
     assert_agrees(shared_device, program, arguments, "found_atomic", capfd)
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.parametrize(("op", "type_"), WARP_CASES, ids=lambda row: row.name)
 @FEW

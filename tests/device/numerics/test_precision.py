@@ -82,7 +82,7 @@ def without_rounded_up(name: str, given: list[Array], result: Array) -> Array:
     return result
 
 
-@pytest.mark.thin(11)
+@pytest.mark.thin
 @pytest.mark.parametrize(("op", "source", "target"), FLOAT_CASES, ids=lambda case: getattr(case, "name", str(case)))
 def test_ftz_is_the_exact_op_between_two_flushes(device: vc.Device, op: Op, source: Type, target: Type) -> None:
     inputs = operands(op, source)
@@ -92,7 +92,7 @@ def test_ftz_is_the_exact_op_between_two_flushes(device: vc.Device, op: Op, sour
     assert_same(expected_in_ftz(op, source, target, inputs), found)
 
 
-@pytest.mark.thin(11)
+@pytest.mark.thin(33)
 @pytest.mark.parametrize(
     ("op", "source", "target"),
     [case for case in FLOAT_CASES if (case[0].name, case[1]) not in APPROXIMATE],

@@ -156,6 +156,7 @@ def compare(kernel: vc.Kernel, program: vc.Program, *arguments: Any) -> None:
         assert_same(result, array.numpy())
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 @pytest.mark.parametrize("size", SIZES)
 def test_sizes_around_a_group_of_blocks(wide: vc.Device, type_: vc.Type, size: int) -> None:
@@ -213,6 +214,7 @@ def check_neighbors(device: vc.Device, program: vc.Program, count: int, *argumen
     check(device, program, *arguments)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", NARROW, ids=str)
 @pytest.mark.parametrize("number", range(len(SIZES)))
 def test_neighbors_of_narrow_types_around_a_group_of_blocks(wide: vc.Device, type_: vc.Type, number: int) -> None:
@@ -230,6 +232,7 @@ def test_neighbors_by_every_index_type(wide: vc.Device, index: vc.Type) -> None:
             check_neighbors(wide, saxpy(type_, index), count, edge_values(type_, size), edge_values(type_, size, 1))
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("block", (BLOCK, 5, 256))
 @pytest.mark.parametrize("number", range(len(SIZES)))
 def test_neighbors_of_threads_of_the_last_block_behind_the_end(wide: vc.Device, number: int, block: int) -> None:
@@ -239,6 +242,7 @@ def test_neighbors_of_threads_of_the_last_block_behind_the_end(wide: vc.Device, 
         check_neighbors(wide, without_guard(type_, far, block), count, edge_values(type_, size), rest)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("number", range(len(SIZES)))
 def test_branches_variables_and_returns_of_neighbors(wide: vc.Device, number: int) -> None:
     for type_ in (vc.i8, vc.u8, vc.u16):
@@ -291,7 +295,7 @@ def test_much_work_has_fewer_neighbors() -> None:
     assert counts == [16, 8, 4, 4]
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(35)
 @pytest.mark.slow
 @pytest.mark.parametrize("op", sorted(OPS))
 def test_every_op(wide: vc.Device, op: str) -> None:
@@ -304,6 +308,7 @@ def test_every_op(wide: vc.Device, op: str) -> None:
     agrees()
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("offset", range(17))
 def test_views_at_every_offset(wide: vc.Device, offset: int) -> None:
     """Of one array, and of all."""

@@ -72,7 +72,7 @@ def test_views_at_every_offset(device: vc.Device, type_: vc.Type) -> None:
         check(kernel, begin, 5 * lanes(type_) + 1)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(15)
 @pytest.mark.parametrize("guarded", (False, True))
 @pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
 @pytest.mark.parametrize("type_", (vc.u8, vc.f16, vc.f32, vc.i64), ids=str)
@@ -92,6 +92,7 @@ def test_blocks_that_begin_between_multiples(device: vc.Device, offset: int) -> 
             check(kernel, begin, 3 * count + 5)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 def test_elements_are_the_numbers_that_they_are_alone(device: vc.Device, type_: vc.Type) -> None:
     """In memory an element has no sign that reaches further, and a bool is any byte but 0."""
@@ -136,7 +137,7 @@ def test_indices_that_wrap_around(device: vc.Device) -> None:
 # ---- blocks that begin where the launch says -------------------------------------------------------------------------
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("index", INDEX_TYPES, ids=str)
 @pytest.mark.parametrize("type_", (vc.u8, vc.bf16, vc.f32, vc.f64), ids=str)
 def test_rows_of_every_width(device: vc.Device, type_: vc.Type, index: vc.Type) -> None:
@@ -295,7 +296,7 @@ def drawn(seed: int) -> vc.Program:
     return b.build()
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin
 @pytest.mark.parametrize("part", range(8))
 def test_random_orders(device: vc.Device, part: int) -> None:
     vectors = 0

@@ -69,6 +69,7 @@ def of_a_warp(name: str, type_: Type, block: int) -> vc.Program:
     return b.build()
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("name", "type_"),
     [(name, t) for name in ("broadcast", "any", "all", "ballot", "match") for t in WARP_OPS[name].types],
@@ -98,7 +99,7 @@ def reductions(name: str, combine: str, type_: Type, block: int) -> vc.Program:
     return b.build()
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(35)
 @pytest.mark.parametrize("combine", COMBINES)
 @pytest.mark.parametrize("type_", NUMBERS, ids=str)
 @pytest.mark.parametrize("name", ["reduce", "inclusive_scan", "exclusive_scan"])

@@ -308,6 +308,7 @@ def test_slabs_of_calls_are_transient_allocations(device: vc.Device) -> None:
     assert delta.of("transient_allocation_bytes_requested")[0] >= 3 * BYTES
 
 
+@pytest.mark.thin
 def test_compiling_counts_loads_misses_and_hits(device: vc.Device) -> None:
     program = programs.saxpy()
     files.clear(os.environ["VYRE_CUDA_CACHE_DIR"])

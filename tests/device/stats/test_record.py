@@ -108,6 +108,7 @@ def test_reset_sets_totals_to_zero_and_keeps_caches(device: vc.Device, warm: vc.
     assert len(array) == N
 
 
+@pytest.mark.thin
 def test_threads_lose_no_count(device: vc.Device, warm: vc.Kernel) -> None:
     """Threads that begin and end meanwhile, so that shards are inherited, and snapshots at the same time."""
     per_thread, waves, width = 200, 5, 8

@@ -257,6 +257,7 @@ def test_kernels_counters_and_pools_are_shared_by_all(own_device: vc.Device, tur
     assert own_device.memory_stats().live_bytes == 0
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("turns", LENGTHS)
 def test_one_capsule_is_consumed_once(own_device: vc.Device, turns: int) -> None:
     """Of threads that import one DLPack capsule, one gets the tensor."""

@@ -97,6 +97,7 @@ def test_a_lost_device_leaves_the_other_one(two):
     assert result.tolist() == [2.0] * 4
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("count", "code", "words"),
     [

@@ -52,6 +52,7 @@ def fewest(emulator: Emulator, call: Callable[[], object]) -> int:
     return fewest
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("way", ["bound", "called", "host"])
 def test_a_warm_call_makes_no_driver_call(
     device: vc.Device, emulator: Emulator, worker: vc.Worker, saxpy: vc.Kernel, way: str

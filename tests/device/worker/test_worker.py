@@ -125,6 +125,7 @@ def test_kernels_of_several_block_sizes_with_shared_memory(device: vc.Device, sa
             assert_same(saxpy(x, x, 2.0), worker.call(saxpy, x, x, 2.0))
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("count", [3, 7, 12, 13, 60, 250])
 def test_parameters_of_half_a_slot_a_slot_and_more(device: vc.Device, count: int) -> None:
     kernel = device.compile(many_parameters(count))

@@ -133,6 +133,7 @@ CALLS = ("open", "mkdir", "replace", "utime", "scandir", "fstat", "unlink", "fch
 CODES = {"EACCES": 13, "ENOSPC": 28, "EROFS": 30, "EIO": 5, "ENOENT": 2}
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
 @pytest.mark.parametrize("name", CALLS)
 def test_whatever_call_fails_nobody_does_and_all_is_well_afterwards(name, code, root, monkeypatch):

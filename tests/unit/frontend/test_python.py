@@ -174,6 +174,7 @@ def reverse(x: vc.In[vc.i32]):
     out[i] = other[t ^ 1] + vc.shuffle_xor(tile[t], 5) + vc.i32(vc.ballot(tile[t] % 3 == 0))
 
 
+@pytest.mark.thin
 def test_barriers_and_warp_operations_exchange_what_they_do_in_a_program() -> None:
     check(reverse, np.random.default_rng(0).integers(-100, 100, 150).astype(np.int32))
 
@@ -321,6 +322,7 @@ def stencil(x: vc.In2[vc.f32], weights: vc.In[vc.f32]):
     out[row, column - 100] = 7
 
 
+@pytest.mark.thin
 def test_an_index_out_of_bounds_in_any_axis_reads_0_and_writes_nothing() -> None:
     x = np.random.default_rng(0).standard_normal((6, 7)).astype(np.float32)
     check(stencil, x, np.array([1, 2, 3], np.float32))

@@ -39,7 +39,7 @@ def arguments(function: RandomFunction, seed: int) -> tuple[object, ...]:
     return floats, integers, one.type(rng.standard_normal())
 
 
-@pytest.mark.thin(11)
+@pytest.mark.thin(66)
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_a_random_function_has_the_bits_of_the_interpreter(seed: int, tmp_path: Path) -> None:
     function = RandomFunction(seed)

@@ -60,6 +60,7 @@ def members(x: vc.In[T], flag: vc.const):
         out[i] += 10
 
 
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("flag", [1, 2])
 @pytest.mark.parametrize("type_", [np.uint8, np.int32, np.float32])
 def test_in_compares_with_each_element_of_a_tuple(type_: type, flag: int) -> None:

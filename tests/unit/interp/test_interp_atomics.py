@@ -131,7 +131,7 @@ def assert_bits(expected: Array, found: Array) -> None:
 # ---- every row ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin
 @pytest.mark.parametrize("size", [1, 40, 3000])
 @pytest.mark.parametrize("keep_old", [True, False])
 @pytest.mark.parametrize(("op", "type_"), CASES, ids=str)
@@ -174,6 +174,7 @@ def test_shared_atomic_keeps_subnormals_and_old_values(
     count_interpreter("shared atomics", op, type_.name, h_found.size + old_found.size * keep_old)
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", [u32, i32, u64, i64], ids=str)
 @given(data=st.data())
 def test_compare_exchange_of_few_values_follows_the_lanes(type_: Type, data: st.DataObject) -> None:

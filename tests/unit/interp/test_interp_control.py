@@ -72,7 +72,7 @@ def near_ends(type_: Type) -> st.SearchStrategy[int]:
     return st.one_of(*(st.integers(max(low, c - 9), min(high, c + 9)) for c in (low, 0, high)), st.integers(low, high))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", INTEGERS, ids=str)
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())

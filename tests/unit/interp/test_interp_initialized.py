@@ -137,6 +137,7 @@ def test_other_checks_are_refused(check: Any) -> None:
         vc.evaluate(vc.parse(f"{HEAD}\n{FILL}"), np.zeros(2, np.uint32), check=check)
 
 
+@pytest.mark.thin
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_checked_run_gives_the_results_of_another(data: st.DataObject) -> None:

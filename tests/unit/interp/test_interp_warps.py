@@ -188,7 +188,7 @@ def test_votes_count_the_lanes_that_are_there(
     count_interpreter("warp operations", op, t.name, len(expected))
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(15)
 @pytest.mark.parametrize(("op", "combine", "t"), COMBINING, ids=str)
 def test_reductions_and_scans_combine_in_the_order_of_their_steps(
     op: str, combine: str, t: Type, count_interpreter: Count

@@ -29,7 +29,7 @@ def value(name: str, *operands: float) -> float:
         return float(function(name, f64)(*[np.array([x]) for x in operands])[0])
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(30)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_f64_function_is_within_its_bound(name: str) -> None:
@@ -55,7 +55,7 @@ def test_bits_of_two_over_pi_are_right() -> None:
     assert int.from_bytes(np.array(TWO_OVER_PI_BITS, ">u4").tobytes(), "big") == expected
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 @given(x=st.floats(allow_nan=False))
@@ -168,6 +168,7 @@ def increasing(name: str, x: Array) -> bool:
     return bool((np.diff(found) >= -2 * np.spacing(np.abs(found[1:]))).all())
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     "name", ["exp", "expm1", "log", "log1p", "arctan", "sinh", "tanh", "arcsinh", "erf", "sigmoid"]
 )

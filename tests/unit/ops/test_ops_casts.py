@@ -21,7 +21,7 @@ def inputs(source: Type) -> Array:
     return np.concatenate([values[::29], values[-3:]]) if values.size > 9999 else values
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(TYPES, TYPES)), ids=str)
 def test_cast_equals_exact_conversion(source: Type, target: Type, count_interpreter: Count) -> None:
     values = inputs(source)

@@ -37,7 +37,7 @@ def expected_of(op: str, type_: Type, types: tuple[Type, ...], columns: list[Arr
     return exact.array(result, answers)
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin
 @pytest.mark.parametrize(("op", "type_"), [c for c in CASES if c[1].is_integer], ids=str)
 def test_integer_op_equals_exact_integers(op: str, type_: Type, count_interpreter: Count) -> None:
     types = operand_types(op, type_)

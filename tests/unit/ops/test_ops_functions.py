@@ -43,7 +43,7 @@ def spread(type_: Type, arity: int) -> list[Array]:
     return [column, *(rng.permutation(column) for _ in range(arity - 1))]
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(20)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "type_"), CASES, ids=str)
 def test_function_is_within_its_bound(name: str, type_: Type, count_interpreter: Count) -> None:

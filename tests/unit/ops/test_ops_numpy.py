@@ -96,7 +96,7 @@ def test_nextafter_steps_through_all_values_in_order(type_: Type, count_interpre
     count_interpreter("ops", "nextafter", type_.name, expected.size)
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(42)
 @pytest.mark.parametrize(("op", "type_"), CASES, ids=str)
 def test_op_on_constants_equals_op_on_arrays(op: str, type_: Type) -> None:
     """Values that are the same in every thread take the interpreter's one-element path."""

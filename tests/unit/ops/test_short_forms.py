@@ -77,6 +77,7 @@ def test_the_c_text_is_the_form(library: Library, name: str, form: Form) -> None
         assert_same(form.expand(ArraySteps(), x), y)
 
 
+@pytest.mark.thin
 @each_short
 def test_the_c_library_is_an_oracle(library: Library, name: str, form: Form) -> None:
     """What it counts is what `vyre_cuda.testing.accuracy` counts with 64 bits."""
@@ -88,6 +89,7 @@ def test_the_c_library_is_an_oracle(library: Library, name: str, form: Form) -> 
         assert largest(opened, int(bits), int(bits) + 1, 1)[0] == pytest.approx(wanted, abs=1e-6)
 
 
+@pytest.mark.thin
 @each_short
 def test_short_form_is_within_its_bound(library: Library, name: str, form: Form) -> None:
     assert 1 < largest(library(name, form), 0, ALL, 997)[0] <= form.ulp

@@ -216,6 +216,7 @@ def test_inputs_may_meet() -> None:
 # ---- long recordings -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("merged", [True, False])
 def test_deciding_takes_as_long_a_step_in_long_recordings(monkeypatch: pytest.MonkeyPatch, *, merged: bool) -> None:
     """All that is given to `merge`, in steps, is a small multiple of the steps that there are."""

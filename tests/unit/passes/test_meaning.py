@@ -119,7 +119,7 @@ def outcome(program: vc.Program, arguments: list[Any]) -> list[Any]:
 # ---- each pass -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @COMMON
@@ -155,6 +155,7 @@ def test_all_passes_keep_every_byte(case: Case, bounds: str) -> None:
     assert_same(vc.evaluate(program, *arguments), vc.evaluate(optimize(program, bounds=bounds), *arguments))
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @COMMON
 @given(case=programs_with_inputs(), bounds=BOUNDS)
@@ -170,6 +171,7 @@ def test_programs_for_known_arguments_keep_every_byte(case: Case, bounds: str) -
         assert_same(expected, vc.evaluate(known, *arguments))
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @COMMON
 @given(case=with_failures(), bounds=BOUNDS)

@@ -147,6 +147,7 @@ def meets(a: Span, b: Span) -> bool:
 LONG = [pytest.mark.long, pytest.mark.timeout(1200)]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(("seed", "count"), [(0, 300), *[pytest.param(k, 5000, marks=LONG) for k in range(4)]])
 def test_random_recordings_give_the_bytes_of_the_steps(seed: int, count: int) -> None:
     counts = compare(lambda p, **given: vc.evaluate(p, **given), seed, count)
@@ -444,6 +445,7 @@ def test_products_and_sums_that_could_become_one_are_refused() -> None:
     assert refused(steps) is Kind.PRECISION
 
 
+@pytest.mark.thin
 def test_more_than_2000_operations_are_refused() -> None:
     assert (
         refused([recorded(scale(), {"x": array(0), "z": array(1 + k % 2)}, {"a": 2.0}) for k in range(900)])

@@ -98,6 +98,7 @@ def _flipped(condition: Apply | Scalar) -> Apply:
     return Apply(bool_, "logical_or", (condition, Apply(bool_, "less", (Scalar(u32, "a"), Const(u32, 3)))))
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     "opening",
     ["if less(load(h[a]), a)\n", "for j{} = u32:0 to load(h[a]) step u32:1\n", "while\ntest less(load(h[a]), a)\n"],

@@ -148,6 +148,7 @@ def test_known_values_decide_branches() -> None:
         assert re.findall(r"st\.global\.u32 \[\S+\], (\S+);", text) == [str(stored)]
 
 
+@pytest.mark.thin
 @settings(max_examples=EXAMPLES, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
 @given(case=programs_with_inputs())
 def test_random_programs_mean_the_same_for_their_values(case: tuple[vc.Program, list[Any]]) -> None:

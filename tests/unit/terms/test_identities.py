@@ -176,7 +176,7 @@ def finite_or_zero(type_: Type, x: Load) -> Apply:
 SHOWS_NAN = ("bitcast", "copysign", "signbit")
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(28)
 @pytest.mark.parametrize("op, operand, result", ROWS, ids=row_id)
 def test_ops_on_constants_give_what_the_op_gives(op: Op, operand: Type, result: Type) -> None:
     nan = {bits_of(operand, float("nan"))} if operand in FLOATS else set()
@@ -214,6 +214,7 @@ def test_identities_of_two_operands_hold_on_all_edges(op: Op, operand: Type, res
     assert_folds_to_the_same(applied, {"x": (operand, list(EDGES[operand]))})
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("type_", TYPES, ids=row_id)
 def test_choices_and_double_ops_hold_on_all_edges(type_: Type) -> None:
     patterns = list(EDGES[type_])
@@ -234,6 +235,7 @@ def test_choices_and_double_ops_hold_on_all_edges(type_: Type) -> None:
     assert_folds_to_the_same(applied, inputs)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("first", TYPES, ids=row_id)
 def test_casts_of_casts_hold_on_all_edges(first: Type) -> None:
     x = element("x", first)

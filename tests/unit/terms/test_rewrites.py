@@ -225,7 +225,7 @@ def test_both_sides_of_a_step_have_the_same_values(value: str) -> None:
         np.testing.assert_array_equal(left, right, err_msg=str(step))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(30)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_both_sides_of_steps_grown_from_rules_have_the_same_values(rule: Rule) -> None:
     fired = 0
@@ -277,6 +277,7 @@ def test_a_step_in_a_loop_belongs_to_its_statement_also_where_it_is_computed_bef
     assert found == [(2, "add(c, u32:0)", "c"), (3, "add(t, u32:0)", "t")]
 
 
+@pytest.mark.thin
 @settings(deadline=None)
 @given(program=programs())
 def test_the_same_is_computed_for_who_asks(program: vc.Program) -> None:

@@ -197,7 +197,7 @@ _OF_TWO = [
 _OF_ONE = ["negative", "absolute", "invert", "bitwise_count", "count_leading_zeros", "reverse_bits", "sign"]
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(35)
 @pytest.mark.parametrize("type_", [u8, i8], ids=str)
 @pytest.mark.parametrize("op", [*_OF_TWO, *_OF_ONE])
 def test_every_result_is_in_its_interval_and_has_no_other_ones(op: str, type_: Type) -> None:

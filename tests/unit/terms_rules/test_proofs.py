@@ -167,7 +167,7 @@ PROVED = [
 ]
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(35)
 @pytest.mark.parametrize(("rule", "type_"), PROVED)
 def test_a_rule_is_proved(rule: Rule, type_: Type) -> None:
     assert refuted(rule, type_) is False

@@ -64,6 +64,7 @@ def test_a_rule_holds_for_all_numbers_of_8_bits(rule: Rule, type_: Type) -> None
     assert tried >= 256
 
 
+@pytest.mark.thin(5)
 @pytest.mark.parametrize(("rule", "type_"), of(WIDE))
 def test_a_rule_holds_for_edges_and_random_numbers(rule: Rule, type_: Type) -> None:
     tried, example = tried_on_wide(rule, type_)
