@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,21 @@ from vyre_cuda.runtime.kernel.compiler_fingerprint import ROOMS, digest_of
 
 pytestmark = pytest.mark.slow
 
-# Prints the modules that are loaded after each step, beyond those that NumPy loads.
+# Prints the modules that are loaded after each step, beyond those that NumPy loads, and those of them that other
+# threads import while a driver works.
 STEPS = """
-import json, sys
+import json, sys, threading
 import numpy as np
 before = set(sys.modules)
-steps = {}
+steps = {"ahead": []}
+
+class Ahead:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if threading.current_thread() is not threading.main_thread():
+            steps["ahead"].append(name)
+
+sys.meta_path.insert(0, Ahead)
 
 def step(name):
     steps[name] = sorted(set(sys.modules) - before)
@@ -87,20 +97,25 @@ MOST_MODULES = 71
 MOST_FOLDERS = 22
 
 
-def run(device_name: int | str, cache: Path, block: str) -> dict[str, list[str]]:
+def run(device_name: int | str, cache: Path, block: str, *, ahead: bool) -> dict[str, list[str]]:
+    """The modules that are loaded after each step; without `ahead`, those that the step itself imports."""
     environment = {**os.environ, "VYRE_CUDA_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", STEPS, str(device_name), block]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    steps: dict[str, list[str]] = json.loads(done.stdout)
-    return steps
+    steps: dict[str, Any] = json.loads(done.stdout)
+    beside = set(steps.pop("ahead"))
+    compiles = steps.pop("compiles")
+    if not ahead:
+        steps = {step: [name for name in names if name not in beside] for step, names in steps.items()}
+    return {**steps, "compiles": compiles}
 
 
 @pytest.fixture(scope="module")
 def cold_and_warm(device_name: int | str, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[str]]]:
     """The steps of the first process of a machine, and of the second."""
     cache = tmp_path_factory.mktemp("cold")
-    return [run(device_name, cache, "256"), run(device_name, cache, "256")]
+    return [run(device_name, cache, "256", ahead=True), run(device_name, cache, "256", ahead=False)]
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +124,7 @@ def cold_and_warm_with_chosen_block(
 ) -> list[dict[str, list[str]]]:
     """The same of a program whose block the device chooses."""
     cache = tmp_path_factory.mktemp("chosen")
-    return [run(device_name, cache, "auto"), run(device_name, cache, "auto")]
+    return [run(device_name, cache, "auto", ahead=True), run(device_name, cache, "auto", ahead=False)]
 
 
 GENERATOR = """

@@ -1,4 +1,4 @@
-"""Passes and lowering are imported while a driver makes a context, if the cache on disk has no kernel."""
+"""Passes and lowering are imported while a driver makes a context; with kernels on disk, no longer than that."""
 
 from __future__ import annotations
 
@@ -51,6 +51,52 @@ before = loaded()
 kernel = scaled.on(device)
 print(json.dumps([len(begun), before, sorted(set(loaded()) - set(before))]))
 """
+# A driver that works until the imports are done.
+LONG = """
+def long(driver, ordinal, made=devices.Context):
+    for thread in sys.modules["vyre_cuda.runtime.kernel.preloading"]._begun:
+        thread.join()
+    return made(driver, ordinal)
+
+devices.Context = long
+"""
+# A driver that is done while the first module is imported.
+SHORT = """
+import threading
+from vyre_cuda.runtime.kernel import preloading
+opened, steps = threading.Event(), []
+
+def slow(name, found=preloading.import_module):
+    opened.wait()
+    steps.append(name)
+    return found(name)
+
+preloading.import_module = slow
+device = vc.Device("emulator")
+opened.set()
+for thread in preloading._begun:
+    thread.join()
+print(json.dumps([len(preloading._begun), len(steps), loaded()]))
+"""
+MORE_CORES = """
+from vyre_cuda.runtime.kernel import preloading
+preloading._cores = lambda: 2
+"""
+ONE_CORE = "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+# What each step of the imports brings.
+STEPS = """
+from importlib import import_module
+from vyre_cuda.runtime.kernel import preloading
+vc.Device("emulator")
+counts = []
+for step in preloading._STEPS:
+    before = len(sys.modules)
+    import_module("vyre_cuda." + step)
+    counts.append(len(sys.modules) - before)
+before = loaded()
+vc.ptx(scaled)
+print(json.dumps([max(counts), [name for name in loaded() if name not in before]]))
+"""
 # Lowers the same beside the thread, which is interrupted as often as possible.
 BESIDE = """
 sys.setswitchinterval(1e-6)
@@ -61,7 +107,8 @@ print(json.dumps([len(sys.modules["vyre_cuda.runtime.kernel.preloading"]._begun)
 """
 FORKED = """
 from vyre_cuda.runtime.kernel import preloading
-preloading.begin()
+with preloading.beside_a_driver():
+    pass
 child = os.fork()
 if child == 0:
     vc.ptx(scaled)
@@ -96,10 +143,39 @@ def test_without_a_cache_it_is_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.thin
-def test_with_a_kernel_in_the_cache_nothing_is_imported(tmp_path: Path) -> None:
+def test_with_kernels_in_the_cache_another_kernel_finds_them_imported_while_the_driver_worked(tmp_path: Path) -> None:
+    run(tmp_path, IMPORTED)
+    begun, before, then = run(tmp_path, MORE_CORES + LONG + IMPORTED)
+
+    assert (begun, then) == (1, [])
+    assert {"vyre_cuda.passes.pipeline", "vyre_cuda.codegen.lower"} <= set(before)
+
+
+def test_with_kernels_in_the_cache_the_imports_end_with_the_work_of_the_driver(tmp_path: Path) -> None:
     run(tmp_path, IMPORTED)
 
-    assert run(tmp_path, IMPORTED) == [0, [], []]
+    assert run(tmp_path, MORE_CORES + SHORT) == [1, 1, []]
+
+
+def test_with_an_empty_cache_the_imports_go_on_until_they_are_done(tmp_path: Path) -> None:
+    begun, steps, found = run(tmp_path, SHORT)
+
+    assert begun == 1
+    assert steps > 10
+    assert "vyre_cuda.codegen.lower" in found
+
+
+def test_with_kernels_in_the_cache_a_single_core_imports_nothing_ahead(tmp_path: Path) -> None:
+    run(tmp_path, IMPORTED)
+
+    assert run(tmp_path, ONE_CORE + LONG + IMPORTED) == [0, [], []]
+
+
+def test_what_is_imported_between_two_looks_at_the_driver_is_little_and_in_sum_all(tmp_path: Path) -> None:
+    most, left = run(tmp_path, STEPS, "emulator")
+
+    assert most <= 8
+    assert left == []
 
 
 def test_for_an_emulator_which_opens_at_once_nothing_is_imported_ahead(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -98,9 +99,10 @@ class Device(memory.Allocator, Telemetry):
         if check is None:  # else nothing is kept on disk
             compiler_fingerprint.begin()
         driver, ordinal, checks = open_driver(which, check)
-        if not driver.info()[2]:
-            preloading.begin()
-        super().__init__(Context(driver, ordinal), DeviceArray, _rows())
+        is_emulator = driver.info()[2]  # which makes a context at once
+        with nullcontext() if is_emulator else preloading.beside_a_driver():
+            context = Context(driver, ordinal)
+        super().__init__(context, DeviceArray, _rows())
         self.properties = DeviceProperties.of(self.context.caps())
         self._kernels = Kernels(self.context, checks=checks)
         self._blocks: blocks.Blocks | None = None
