@@ -15,6 +15,7 @@ from .test_cpp_header import INCLUDE, LINK
 from .tools import EMULATOR, ROOT, attempt, call, configure, cuda_include, program
 
 SERVICE = ROOT / "examples" / "service"
+UNITS = (SERVICE / "worker.cpp", SERVICE / "service.cpp")
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ def counts(printed: str) -> dict[str, int]:
 @pytest.mark.thin
 def test_the_service_answers_rightly_beside_faults(bundles: Path, tmp_path: Path) -> None:
     words = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", INCLUDE, f"-I{bundles}"]
-    call([*words, SERVICE / "service.cpp", "-o", tmp_path / "service", *LINK, "-ldl"])
+    call([*words, *UNITS, "-o", tmp_path / "service", *LINK, "-ldl"])
     generations = [bundles / "models.vyre", bundles / "next.vyre"]
 
     done = attempt([tmp_path / "service", *generations, "2", "2", EMULATOR, "faults"])
@@ -53,11 +54,23 @@ def test_the_service_answers_rightly_beside_faults(bundles: Path, tmp_path: Path
     assert "# TYPE vyre_kernel_launches counter\n" in done.stdout
 
 
+@pytest.mark.parametrize(("standard", "most"), [("c++17", 20000), ("c++20", 24000)])
+def test_the_unit_that_uses_the_library_stays_quick_to_compile(bundles: Path, standard: str, most: int) -> None:
+    """Lines after preprocessing, of which std::vector and vyre_cuda.hpp make 16,000 and 19,000; and functions made."""
+    unit = [f"-std={standard}", INCLUDE, f"-I{bundles}", SERVICE / "worker.cpp"]
+    lines = call(["g++", "-E", "-P", *unit]).count("\n")
+    call(["g++", "-c", "-O0", *unit, "-o", bundles / "worker.o"])
+    functions = re.findall(r"^[0-9a-f]+ [tTW] ", call(["nm", bundles / "worker.o"]), re.MULTILINE)
+
+    assert 5000 < lines < most
+    assert 100 < len(functions) < 500
+
+
 @pytest.mark.thin
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
 def test_the_service_is_clean_under_sanitizers(bundles: Path, tmp_path: Path, sanitizer: str) -> None:
     words = ["g++", "-std=c++17", "-g", f"-fsanitize={sanitizer}", INCLUDE, f"-I{bundles}"]
-    call([*words, SERVICE / "service.cpp", "-o", tmp_path / "service", *LINK, "-ldl"])
+    call([*words, *UNITS, "-o", tmp_path / "service", *LINK, "-ldl"])
     generations = [bundles / "models.vyre", bundles / "next.vyre"]
 
     done = attempt([tmp_path / "service", *generations, "2", "2", EMULATOR])
@@ -68,7 +81,7 @@ def test_the_service_is_clean_under_sanitizers(bundles: Path, tmp_path: Path, sa
 
 @pytest.mark.thin
 def test_cmake_builds_it_and_latencies_are_told(bundles: Path, tmp_path: Path) -> None:
-    for name in ("service.cpp", "latency.cpp", "CMakeLists.txt"):
+    for name in ("service.cpp", "worker.cpp", "worker.hpp", "latency.cpp", "CMakeLists.txt"):
         (tmp_path / name).write_text((SERVICE / name).read_text())
     (tmp_path / "models.hpp").write_text((bundles / "models.hpp").read_text())
     call(configure(tmp_path, tmp_path / "build", vyre_cuda_DIR=get_cmake_dir(), CUDA_INCLUDE=cuda_include()))
