@@ -19,6 +19,7 @@
 #   bench        benchmarks/bench_dispatch.py
 #   curves       benchmarks/curves.py: calls over the number of arguments, streams, threads, bound calls, waiting blocks
 #   many         benchmarks/bench_many.py: many small launches of one kernel as one
+#   downloads    benchmarks/bench_downloads.py: scattered ranges by copies and by a kernel
 #   transports   benchmarks/probes/transports.c: where host arguments cost least
 #   enqueue      benchmarks/probes/enqueue.c: what stands around an enqueue
 #   pageable     benchmarks/probes/pageable.c: how large pageable arrays get through a kernel fastest
@@ -56,7 +57,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | many | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | algorithms | graphs | egraph) parts+=("$1") ;;
+    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | many | downloads | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | algorithms | graphs | egraph) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -175,6 +176,11 @@ part_many() {
     ${quick[@]+"${quick[@]}"}
 }
 
+part_downloads() {
+  timeout 120 "$python" benchmarks/bench_downloads.py --device "$device" --commit "$commit" --output "$OUT/results" \
+    ${quick[@]+"${quick[@]}"}
+}
+
 part_egraph() {
   timeout 280 "$python" benchmarks/bench_egraph.py --device "$device" --commit "$commit" --output "$OUT/results" \
     ${quick[@]+"${quick[@]}"}
@@ -265,7 +271,7 @@ for part in tests hosts random independent grown conformance demo bench curves m
     grown) tail -n 12 "$OUT/grown.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
-    bench | awaiting | curves | many | accuracy | throughput | memory | algorithms | graphs) cat "$OUT/$part.log" ;;
+    bench | awaiting | curves | many | downloads | accuracy | throughput | memory | algorithms | graphs) cat "$OUT/$part.log" ;;
   esac
 done
 echo "==== parts"

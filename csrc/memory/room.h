@@ -17,6 +17,13 @@ typedef struct vyc_ferry {
   bool busy[VYC_FERRY_PARTS]; /* full, and its event is not known to have been reached */
 } vyc_ferry;
 
+/* The kernel that reads many small ranges at once; see gather.c. */
+typedef struct vyc_gather {
+  _Atomic uint32_t asked; /* downloads that it would have served before it was loaded */
+  CUmodule module; /* NULL: not loaded */
+  _Atomic(CUfunction) function; /* NULL: not to be used */
+} vyc_gather;
+
 /* What is known of another CUcontext: asked for access to its memory, and allowed to kernels. */
 typedef struct vyc_known_peer {
   struct vyc_known_peer *next;
@@ -29,6 +36,7 @@ typedef struct vyc_memory_context {
   vyc_context context;
   vyc_pool device_pool, pinned_pool;
   vyc_ferry ferry;
+  vyc_gather gather;
   _Atomic(vyc_known_peer *) peers; /* entries are only ever added */
 } vyc_memory_context;
 
@@ -65,6 +73,10 @@ vyc_memory_stats vyc__memory_read(vyc_context *context);
 /* Return its memory to the pool, to be reused after the copies that use it. */
 void vyc__ferry_trim(vyc_context *context);
 void vyc__ferry_close(vyc_context *context);
+
+/* ---- gather.c ---- */
+
+void vyc__gather_close(vyc_context *context);
 
 /* ---- adopted_buffer.c ---- */
 

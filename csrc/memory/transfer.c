@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "room.h"
+#include "gather.h"
 
 static vyc_status check(const vyc_context *context, const vyc_transfer *items, uint32_t count,
                         bool download) {
@@ -210,51 +210,102 @@ static uint32_t gather_sorted(range *r, const vyc_transfer *const *items, uint32
   return n;
 }
 
-/* One pass over a batch: without room, it is measured; otherwise its copies are enqueued, and
- * distributed once they have arrived. */
-static vyc_status walk_batch(vyc_context *context, const vyc_transfer *const *items, uint32_t count,
-                             uint8_t *room, bool arrived, uint32_t *taken_out,
-                             uint64_t *bytes_out) {
-  uint64_t used = 0;
-  uint32_t i = 0;
-  while (i < count) {
+/* Small items that are read with one wait: the first ones, with room for their ranges. */
+typedef struct batch {
+  vyc_context *context;
+  const vyc_transfer *const *items;
+  uint32_t count; /* of those that are left; once it is measured, of the batch */
+  uint64_t used, bytes; /* of the room, and of the ranges in it */
+  uint32_t small; /* ranges that the gathering kernel takes */
+  uint8_t *room;
+  vyc_gathering gathering;
+} batch;
+
+typedef vyc_status batch_visit(batch *b, const range *r, uint32_t first, uint32_t count,
+                               uint64_t place);
+
+/* Buffers of our own, which every kernel can reach. */
+static bool is_small(const range *r) {
+  return r->buffer->block != NULL && r->end - r->begin <= VYC_GATHER_BYTES;
+}
+
+/* Each range of the batch with its place, which begins where the gathering kernel wants it. */
+static vyc_status walk_batch(batch *b, batch_visit *visit) {
+  b->used = 0;
+  for (uint32_t i = 0, n; i < b->count; i += n) {
     range r;
-    const uint32_t n = gather_sorted(&r, &items[i], count - i);
+    n = gather_sorted(&r, &b->items[i], b->count - i);
     const uint64_t bytes = r.end - r.begin;
-    if (used + bytes > BATCH_BYTES) break;
-    for (uint32_t j = i; arrived && j < i + n; j++)
-      memcpy(items[j]->result, room + used + (items[j]->offset - r.begin), items[j]->bytes);
-    if (!arrived && room != NULL)
-      VYC_TRY(
-          vyc__copy_back(context, room + used, r.buffer->address + r.begin, bytes, context->main));
-    used += bytes;
-    i += n;
+    const uint64_t gap = (r.buffer->address + r.begin - b->used) % VYC_GATHER_ALIGN;
+    if (b->used + gap + bytes > BATCH_BYTES) {
+      b->count = i;
+      return VYC_OK;
+    }
+    b->used += gap;
+    VYC_TRY(visit(b, &r, i, n, b->used));
+    b->used += bytes;
   }
-  *taken_out = i;
-  *bytes_out = used;
   return VYC_OK;
 }
 
-/* Small items: batch by batch, each with one wait. */
+static vyc_status measure(batch *b, const range *r, uint32_t first, uint32_t count,
+                          uint64_t place) {
+  (void)first, (void)count, (void)place;
+  b->bytes += r->end - r->begin;
+  b->small += is_small(r);
+  return VYC_OK;
+}
+
+static vyc_status enqueue_copy(batch *b, const range *r, uint32_t first, uint32_t count,
+                               uint64_t place) {
+  (void)first, (void)count;
+  return vyc__copy_back(b->context, b->room + place, r->buffer->address + r->begin,
+                        r->end - r->begin, b->context->main);
+}
+
+static vyc_status enqueue_gathered(batch *b, const range *r, uint32_t first, uint32_t count,
+                                   uint64_t place) {
+  if (!is_small(r)) return enqueue_copy(b, r, first, count, place);
+  return vyc__gather_add(&b->gathering, b->room + place, r->buffer->address + r->begin,
+                         r->end - r->begin);
+}
+
+static vyc_status distribute(batch *b, const range *r, uint32_t first, uint32_t count,
+                             uint64_t place) {
+  for (uint32_t i = first; i < first + count; i++)
+    memcpy(b->items[i]->result, b->room + place + (b->items[i]->offset - r->begin),
+           b->items[i]->bytes);
+  return VYC_OK;
+}
+
+static vyc_status enqueue(batch *b) {
+  if (!vyc__gather_begin(&b->gathering, b->context, b->small)) return walk_batch(b, enqueue_copy);
+  VYC_TRY(walk_batch(b, enqueue_gathered));
+  return vyc__gather_end(&b->gathering);
+}
+
+static vyc_status download_batch(batch *b) {
+  vyc_context *context = b->context;
+  vyc_block *block = NULL;
+  VYC_TRY(walk_batch(b, measure));
+  VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &block, b->used));
+  b->room = (uint8_t *)(uintptr_t)block->address;
+  vyc_status status = enqueue(b);
+  if (status == VYC_OK) status = finish(context);
+  const bool ended = status == VYC_OK;
+  if (ended) status = walk_batch(b, distribute);
+  if (ended) vyc__count(&context->counters, staged_out_bytes, b->bytes);
+  vyc__pool_give(context, vyc__pinned_pool(context), block,
+                 ended ? 0 : UINT64_C(1) << VYC_SLOT_MAIN);
+  return status;
+}
+
 static vyc_status download_small(vyc_context *context, const vyc_transfer *const *items,
                                  uint32_t count) {
-  while (count > 0) {
-    uint32_t taken = 0;
-    uint64_t bytes = 0;
-    vyc_block *block = NULL;
-    VYC_TRY(walk_batch(context, items, count, NULL, false, &taken, &bytes));
-    VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &block, bytes));
-    uint8_t *const room = (uint8_t *)(uintptr_t)block->address;
-    vyc_status status = walk_batch(context, items, taken, room, false, &taken, &bytes);
-    if (status == VYC_OK) status = finish(context);
-    const bool ended = status == VYC_OK;
-    if (ended) status = walk_batch(context, items, taken, room, true, &taken, &bytes);
-    if (ended) vyc__count(&context->counters, staged_out_bytes, bytes);
-    vyc__pool_give(context, vyc__pinned_pool(context), block,
-                   ended ? 0 : UINT64_C(1) << VYC_SLOT_MAIN);
-    VYC_TRY(status);
-    items += taken;
-    count -= taken;
+  for (uint32_t i = 0; i < count;) {
+    batch b = {.context = context, .items = items + i, .count = count - i};
+    VYC_TRY(download_batch(&b));
+    i += b.count;
   }
   return VYC_OK;
 }
