@@ -315,6 +315,21 @@ _ROOMS = ("algorithms", "distributed", "egraph")
 __all__ = ["__version__", *sorted((*_HOME_OF, *_ROOMS))]
 
 
+class _NoSuchName(AttributeError):
+    """Says what to write instead when it is shown: Python asks for each module of the package, too, before it imports
+    that."""
+
+    __module__, __qualname__ = "builtins", "AttributeError"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"module {__name__!r} has no attribute {name!r}")
+        self.name = name
+
+    def __str__(self) -> str:
+        instead: str = import_module("vyre_cuda.frontend.other_names").instead(self.name)
+        return f"{self.args[0]}{instead}"
+
+
 if not TYPE_CHECKING:  # otherwise every name would be an attribute
 
     def __getattr__(name: str) -> Any:
@@ -323,7 +338,7 @@ if not TYPE_CHECKING:  # otherwise every name would be an attribute
         elif name in _ROOMS:
             value = import_module(f"{__name__}.{name}")
         else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise _NoSuchName(name)
         globals()[name] = value
         return value
 

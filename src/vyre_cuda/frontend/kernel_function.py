@@ -268,6 +268,11 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
             raise ValueError(f"{self._name}: the arrays are on {len(found)} devices; a call runs on one")
         return next(iter(found.values()), None)
 
+    def __getitem__(self, grid: Any) -> Any:
+        raise TypeError(
+            f"{self._name}[...]: a call needs no grid, {self._name}(...); with one, {self._name}(..., grid=blocks)"
+        )
+
     def __reduce__(self) -> str:
         return self._function.__qualname__
 

@@ -6,14 +6,20 @@ import ast
 import inspect
 from collections.abc import Mapping
 from types import FunctionType
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.frontend.annotations import BufferAnnotation, BufferMarker, Constant
 from vyre_cuda.frontend.rewriting.syntax import refused
 from vyre_cuda.frontend.source import FunctionSource, located
 from vyre_cuda.ir.core.types import Type
+from vyre_cuda.later import later
 from vyre_cuda.records import dataclass, replace
+
+if TYPE_CHECKING:
+    from vyre_cuda.frontend import other_names
+else:
+    other_names = later("vyre_cuda.frontend.other_names")
 
 Kind = Literal["in", "inout", "out", "scalar", "const"]
 NO_DEFAULT = inspect.Parameter.empty
@@ -73,7 +79,17 @@ def _parameter(
     if isinstance(given, (Type, TypeVar)):
         return KernelParameter(row.name, "scalar", given)
     found = "has no annotation" if given is NO_DEFAULT else f"is annotated with {_shown(given)}"
-    raise wrong(source, function, row.name, f"{row.name} {found}: write {choice}")
+    if row.name == "self":
+        raise wrong(source, function, row.name, "a method is not a kernel: take self away, write @staticmethod above")
+    raise wrong(source, function, row.name, f"{row.name} {found}: write {_likely(given, choice)}")
+
+
+def _likely(given: Any, choice: str) -> str:
+    """What to write for an annotation that is none."""
+    instead = other_names.type_instead(given)
+    if not instead or choice is not ANY_ANNOTATION:
+        return instead or choice
+    return f"{instead} for a number, vc.In[{instead.partition(' ')[0]}] for an array, or {choice}"
 
 
 def _shown(given: Any) -> str:
@@ -89,7 +105,8 @@ def evaluated(
     try:
         return eval(text, function.__globals__, {**local_names, **closed})
     except (AttributeError, NameError, SyntaxError, TypeError) as error:
-        raise wrong(source, function, name, f"the annotation {text} of {name}: {error}") from None
+        said = error.diagnostics[0].message if isinstance(error, ProgramError) else error
+        raise wrong(source, function, name, f"the annotation {text} of {name}: {said}") from None
 
 
 def _is_empty(cell: Any) -> bool:

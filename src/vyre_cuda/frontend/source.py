@@ -6,6 +6,7 @@ import ast
 import inspect
 import linecache
 from types import CodeType, FunctionType
+from typing import Any
 
 from vyre_cuda.errors import Diagnostic, ProgramError
 from vyre_cuda.records import dataclass
@@ -42,10 +43,12 @@ class FunctionSource:
         return found
 
 
-def source_of(function: FunctionType, what: str) -> FunctionSource:
+def source_of(function: FunctionType | staticmethod[..., Any], what: str) -> FunctionSource:
     """The source of a plain function. ProgramError if there is none, TypeError if it is no such function."""
     if not isinstance(function, FunctionType):
-        raise TypeError(f"{what} takes a function, not a {type(function).__name__}")
+        kind = type(function).__name__
+        way = f": write @{kind} above @{what}" if isinstance(function, staticmethod) else ""
+        raise TypeError(f"{what} takes a function, not a {kind}{way}")
     code = function.__code__
     if code.co_name == "<lambda>":
         raise _at_first_line(code, f"{what} takes a function with a name: write it with def, not as a lambda")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
+import re
 import sys
 
+from vyre_cuda.frontend.other_names import missing_attribute, of_undefined, signature_of, type_in
 from vyre_cuda.ir.builder.operators import Expression
 
 # What the Builder and Python say, and what a kernel function is told.
@@ -34,6 +35,15 @@ _IN_OTHER_WORDS = (
     (
         "int() argument must be a string, a bytes-like object or a real number, not 'Value'",
         "a value of the device where Python needs a number: write vc.i32(x), or another type",
+    ),
+    ("'Value' object is not callable", "this is a number and no function: write it without (...)"),
+    *(
+        (f"'LaunchId' object is not {what}", "an id has three axes: write one, as in vc.global_id.x")
+        for what in ("callable", "subscriptable")
+    ),
+    (
+        "Type.__call__() takes 2 positional arguments but",
+        "a type takes one value, as in vc.f32(x); with the type itself,",
     ),
     (
         "list indices must be integers or slices, not Value",
@@ -66,32 +76,8 @@ _IN_OTHER_WORDS = (
     ("break_ outside", "`break` outside"),
     ("continue_ outside", "`continue` outside"),
 )
-
-# Names of NumPy, Numba, CUDA and Triton, and what they are called here.
-_CALLED_HERE = {
-    **dict.fromkeys(("grid", "tid", "thread_index", "get_global_id", "arange"), "vc.global_id.x"),
-    **dict.fromkeys(("program_id", "block_index"), "vc.block_id.x"),
-    **dict.fromkeys(("syncthreads", "sync_threads", "debug_barrier"), "vc.barrier()"),
-    **{f"float{bits}": f"vc.f{bits}" for bits in (16, 32, 64)},
-    **{f"{sign}int{bits}": f"vc.{sign or 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-    **dict.fromkeys(("bool", "int1"), "vc.bool_"),
-    **dict.fromkeys(("load", "ld"), "x[i]"),
-    **dict.fromkeys(("store", "st"), "x[i] = value"),
-    "zeros": "vc.output(type, shape), or vc.local(type, n) for an array of each thread",
-    "empty": "vc.output(type, shape), or vc.local(type, n) for an array of each thread",
-    "threadIdx": "vc.thread_id",
-    "blockIdx": "vc.block_id",
-    "blockDim": "vc.block_dim",
-    "gridDim": "vc.grid_dim",
-    "laneid": "vc.lane_id",
-    "max": "vc.maximum(a, b)",
-    "min": "vc.minimum(a, b)",
-    "round": "vc.rint(x)",
-    "sum": "a loop, or vc.warp_reduce(x, \"add\")",
-    "array": "a NumPy array above the kernel, with .flags.writeable = False",
-    "atomicAdd": "vc.atomic_add(x, i, value)",
-    "atomicCAS": "vc.atomic_compare_exchange(x, i, expected, value)",
-}  # fmt: skip
+# The classes of values of the device, which all are a Value to a user.
+_KINDS = re.compile(r"('|slices, not )(?:Unplaced|Variable|Scalar)\b")
 
 
 def message_of(error: Exception) -> str:
@@ -100,9 +86,9 @@ def message_of(error: Exception) -> str:
         name = str(error).split("'")[1] if "'" in str(error) else "a name"
         return f"{name} is used before it is assigned"
     if isinstance(error, NameError):
-        return f"{error}: assign it before, in the kernel or above it"
+        return f"{error}: {of_undefined(error.name or '')}"
     if isinstance(error, AttributeError):
-        return _no_attribute(error)
+        return missing_attribute(error)
     if isinstance(error, RecursionError):
         return "the functions call each other without end: write a loop"
     if isinstance(error, KeyError) and error.args and isinstance(error.args[0], Expression):
@@ -122,36 +108,20 @@ def message_of(error: Exception) -> str:
 
 def reworded(message: str) -> str:
     """A message in terms of what a kernel function can write."""
+    message = _KINDS.sub(r"\1Value", message)
     for ours, theirs in _IN_OTHER_WORDS:
         message = message.replace(ours, theirs)
+    if message.startswith("unsupported operand type(s) for ") and "'complex'" in message:
+        message = f"{message}: there are no complex numbers on the device; keep the parts in two arrays"
+    if message.startswith("unsupported operand type(s) for divmod()"):
+        message = "divmod(...) of a value of the device: write a // b and a % b"
+    if instead := type_in(message):
+        message = f"{message}: write {instead}"
     if "'Buffer'" in message:
         message += ": read an element, as in x[i]"
     if "where the integer type" in message:
         message += ": write a whole number, or vc.f32(...) around what it is combined with"
     return message + _parameters(message)
-
-
-def _no_attribute(error: AttributeError) -> str:
-    said = str(error)
-    if "module 'vyre_cuda'" in said:
-        return f"{said}{_instead(said.split(chr(39))[-2])}"
-    if said.startswith("'Value' object has no attribute "):
-        name = said.split("'")[-2]
-        way = ": write vc.i32(x), or another type" if name in ("astype", "item", "to") else "; its type is x.type"
-        return f"a value of the device has no attribute {name!r}{way}"
-    if said.startswith("'Buffer' object has no attribute "):
-        return f"an array of a kernel has no attribute {said.split(chr(39))[-2]!r}: it has x.size, x.shape and x[i]"
-    if said.startswith("'LaunchId' object has no attribute "):
-        return f"an id has the axes x, y and z, and no {said.split(chr(39))[-2]!r}"
-    return said
-
-
-def _instead(name: str) -> str:
-    """What to write for a name that the package does not have."""
-    if name in _CALLED_HERE:
-        return f": write {_CALLED_HERE[name]}"
-    names = difflib.get_close_matches(name, sys.modules["vyre_cuda"].__all__, cutoff=0.8)
-    return f": it has {' and '.join(names)}" if names else ": docs/functions.md lists its functions"
 
 
 def _parameters(message: str) -> str:
@@ -161,7 +131,4 @@ def _parameters(message: str) -> str:
         return ""
     package = sys.modules["vyre_cuda"]
     function = getattr(package, name, None) if name in package.__all__ else None
-    if not inspect.isfunction(function):
-        return ""
-    needed = [each.name for each in inspect.signature(function).parameters.values() if each.default is each.empty]
-    return f": write vc.{name}({', '.join(needed)})"
+    return f": write {signature_of(function)}" if inspect.isfunction(function) else ""

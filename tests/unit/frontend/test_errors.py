@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import vyre_cuda as vc
@@ -78,6 +79,74 @@ def test_error_is_at_its_line_column_and_expression(name: str) -> None:
 def test_what_is_no_function_is_refused(decorator: Any, what: Any) -> None:
     with pytest.raises(TypeError, match=f"takes a function, not a {type(what).__name__}"):
         decorator(what)
+
+
+EAGER = """
+import numpy as np
+import vyre_cuda as vc
+
+@vc.kernel
+def f(x: vc.InOut[vc.f32], y: vc.In[np.float64]):
+    x[0] = y[0]
+"""
+
+
+def test_an_annotation_that_python_evaluates_is_refused_at_its_line_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "eager.py"
+    path.write_text(EAGER)
+    spec = importlib.util.spec_from_file_location("eager", path)
+    assert spec is not None
+    assert spec.loader is not None
+    with pytest.raises(vc.ProgramError, match=r"float64 where a type .*: write vc.In\[vc.f64\]") as caught:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+    finding = caught.value.diagnostics[0]
+    assert finding.source == (str(path), 6)
+    if sys.version_info >= (3, 11):
+        assert (finding.column, finding.expression) == (31, "vc.In[np.float64]")
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("float32", "write vc.f32"), ("constexpr", "write vc.const"), ("array", r"write vc.In\[type\]"), ("f32x", "f32")],
+)
+def test_a_name_that_the_package_does_not_have_says_what_to_write(name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=rf"module 'vyre_cuda' has no attribute '{name}': .*{instead}") as caught:
+        getattr(vc, name)
+
+    assert caught.value.name == name
+    assert not hasattr(vc, name)
+
+
+def test_a_static_method_is_made_a_kernel_first() -> None:
+    with pytest.raises(TypeError, match=r"not a staticmethod: write @staticmethod above @vc\.kernel"):
+        vc.kernel(staticmethod(error_of))  # type: ignore[arg-type]
+
+    class Model:
+        @staticmethod
+        @vc.kernel
+        def f(x: vc.InOut[vc.f32]) -> None:
+            x[0] = 1
+
+    assert np.array_equal(vc.evaluate(Model.f.program(), np.zeros(2, np.float32)), [1, 0])
+
+
+def test_a_launch_with_brackets_says_how_a_kernel_is_called() -> None:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]) -> None:
+        x[0] = 1
+
+    with pytest.raises(TypeError, match=r"f\[...\]: a call needs no grid, f\(...\)"):
+        f[1, 32](np.zeros(2, np.float32))
+
+
+def test_texts_of_what_python_knows_can_be_filled_and_formatted() -> None:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32], n: vc.const) -> None:
+        assert x[0] > 0, "n is %d" % n + " and {}".format(n)  # noqa: UP031, UP032
+        x[0] = n % 3
+
+    assert "n is 5 and 5" in f.program(n=5).text()
 
 
 def test_what_is_no_device_is_refused() -> None:

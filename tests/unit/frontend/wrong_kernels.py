@@ -1,10 +1,12 @@
-# ruff: noqa: F821, F841, RET504, SIM105
+# ruff: noqa: B015, B018, F821, F841, RET504, SIM105, UP031, UP032
 """Kernels that are wrong, each in one way; `errors.txt` has what is said about each."""
 
 from __future__ import annotations
 
 import functools
 import math
+import random
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -1199,5 +1201,327 @@ def decorator_is_between() -> Any:
     @twice
     def f(x: vc.InOut[vc.f32]):
         x[vc.global_id.x] = 0
+
+    return f
+
+
+@wrong
+def extent_of_a_third_axis() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32, 2]):
+        out = vc.output(vc.i32, 1)
+        out[0] = x.shape[2]
+
+    return f
+
+
+@wrong
+def part_of_a_complex_number() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        v = x[0]
+        x[0] = v.real
+
+    return f
+
+
+@wrong
+def transposed_array() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32, 2]):
+        x.T[0, 1] = 1.0
+
+    return f
+
+
+@wrong
+def comparison_as_a_statement() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] == 1.0
+
+    return f
+
+
+@wrong
+def barrier_that_is_not_called() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        t = vc.shared(vc.f32, 256)
+        t[vc.thread_id.x] = x[0]
+        vc.barrier
+        x[0] = t[0]
+
+    return f
+
+
+@wrong
+def random_number_of_python() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[vc.global_id.x] = random.random()
+
+    return f
+
+
+@wrong
+def random_number_of_numpy() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[vc.global_id.x] = np.random.rand()
+
+    return f
+
+
+@wrong
+def clock_of_python() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = time.time()
+
+    return f
+
+
+@wrong
+def value_in_a_text_with_percent() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        print("x = %s" % x[0])
+
+    return f
+
+
+@wrong
+def value_in_a_text_with_format() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        print("x = {}".format(x[0]))
+
+    return f
+
+
+@wrong
+def text_of_a_value() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        print("x = " + repr(x[0]))
+
+    return f
+
+
+@wrong
+def array_of_numpy_as_local_memory() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        t = np.zeros(4)
+        t[0] = x[0]
+
+    return f
+
+
+@wrong
+def array_like_another_by_numpy() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = np.zeros_like(x)
+        out[0] = x[0]
+
+    return f
+
+
+@wrong
+def list_is_indexed_by_an_id() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        t = [1.0, 2.0]
+        t[vc.global_id.x] = 3.0
+
+    return f
+
+
+@wrong
+def id_is_called() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[vc.global_id()] = 1
+
+    return f
+
+
+@wrong
+def id_with_a_number_of_the_axis() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[vc.global_id[0]] = 1
+
+    return f
+
+
+@wrong
+def size_is_called() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        if vc.global_id.x < x.size():
+            x[0] = 1
+
+    return f
+
+
+@wrong
+def complex_number() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = x[0] * 1j
+
+    return f
+
+
+@wrong
+def divmod_of_values() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.i32]):
+        x[0], x[1] = divmod(x[0], 3)
+
+    return f
+
+
+@wrong
+def type_of_python_for_a_variable() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        total: float = 0
+        x[0] = total
+
+    return f
+
+
+@wrong
+def type_of_numpy_for_an_output() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(np.float32, x.size)
+        out[0] = x[0]
+
+    return f
+
+
+@wrong
+def type_in_words_for_an_output() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output("float32", x.size)
+        out[0] = x[0]
+
+    return f
+
+
+@wrong
+def shared_array_as_numba_has_it() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        t = vc.shared.array(256, vc.f32)
+        x[0] = t[0]
+
+    return f
+
+
+@wrong
+def atomic_as_numba_has_it() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        vc.atomic.add(x, 0, 1.0)
+
+    return f
+
+
+@wrong
+def number_of_the_thread_in_other_words() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[vc.local_id.x] = 1
+
+    return f
+
+
+@wrong
+def missing_prefix() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[global_id.x] = 1
+
+    return f
+
+
+@wrong
+def type_is_given_two_values() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = vc.f32(1, 2)
+
+    return f
+
+
+@wrong
+def number_of_python_as_a_parameter() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32], a: float):
+        x[0] = a
+
+    return f
+
+
+@wrong
+def type_of_numpy_in_brackets() -> Any:
+    @vc.kernel
+    def f(x: vc.In[np.float32]):
+        vc.barrier()
+
+    return f
+
+
+@wrong
+def five_axes() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32, 5]):
+        vc.barrier()
+
+    return f
+
+
+@wrong
+def parentheses_instead_of_brackets() -> Any:
+    @vc.kernel
+    def f(x: vc.In(vc.f32)):
+        vc.barrier()
+
+    return f
+
+
+@wrong
+def method_as_a_kernel() -> Any:
+    class Model:
+        @vc.kernel
+        def f(self, x: vc.InOut[vc.f32]):
+            x[0] = 1
+
+    return Model.f
+
+
+@wrong
+def block_is_a_float() -> Any:
+    @vc.kernel(block=256.0)
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = 1
+
+    return f
+
+
+@wrong
+def annotation_that_is_made_before() -> Any:
+    floats = vc.In[float]
+
+    @vc.kernel
+    def f(x: floats):
+        vc.barrier()
 
     return f

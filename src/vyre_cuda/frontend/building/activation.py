@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.frontend.building import logic
 from vyre_cuda.frontend.building.blocks import DeviceBranch, Loop, PythonBranch
-from vyre_cuda.frontend.building.builtins import replaced
+from vyre_cuda.frontend.building.builtins import replaced, same_for_all
 from vyre_cuda.frontend.building.declarations import Declaration
-from vyre_cuda.frontend.building.text import Text, joined
+from vyre_cuda.frontend.building.text import Text, formatter, joined, require_known
 from vyre_cuda.frontend.building.values import any_equal, condition, current, is_dynamic, scope_of
 from vyre_cuda.ir.builder.builder import Builder, is_host_expression
 from vyre_cuda.ir.builder.handles import Buffer, Variable
@@ -23,6 +23,12 @@ from vyre_cuda.ir.builder.scopes import Block, caller, program_error
 from vyre_cuda.ir.builder.values import node_of, place
 from vyre_cuda.ir.core.identifiers import RESERVED, is_identifier
 from vyre_cuda.ir.core.types import Type
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.frontend import other_names
+else:
+    other_names = later("vyre_cuda.frontend.other_names")
 
 _CHANGING = (list, dict, set, bytearray)
 _COMPARISONS = {
@@ -111,7 +117,10 @@ class Activation:
         """`name: type_ = value`"""
         source = caller()
         if not isinstance(type_, Type):
-            raise program_error(f"{type_!r} is not a type of the device, as vc.f32 is", source)
+            way = other_names.type_instead(type_)
+            raise program_error(
+                f"{type_!r} is not a type of the device, as vc.f32 is{way and f': write {way}'}", source
+            )
         return place(self.scope, value, source, type_, f"value of {name}")
 
     def several(self, values: Any, count: int) -> tuple[Any, ...]:
@@ -141,22 +150,33 @@ class Activation:
         """`array[index] = value`"""
         if isinstance(array, Expression):
             raise program_error("only a buffer has elements; this is one value", caller())
-        if not isinstance(array, Buffer) and self.scope.block is not self.entry:
+        if not isinstance(array, Buffer):
+            self._require_python(array, index, value)
+        array[index] = value
+
+    def _require_python(self, array: Any, index: Any, value: Any) -> None:
+        """Whether a Python object can have an element set when the program is built."""
+        kind = type(array).__name__
+        if self.scope.block is not self.entry:
+            self._refuse_change(array)
+        if is_dynamic(index) or (is_dynamic(value) and not isinstance(array, _CHANGING)):
             raise program_error(
-                f"a Python {type(array).__name__} cannot change in a block that runs on the device: use a variable, "
-                "vc.local or vc.shared",
+                f"a Python {kind} holds no elements of the device: write vc.local(type, n) for an array of each "
+                "thread, vc.output(type, size) for a result",
                 caller(),
             )
-        array[index] = value
+
+    def _refuse_change(self, owner: Any) -> None:
+        raise program_error(
+            f"a Python {type(owner).__name__} cannot change in a block that runs on the device: use a variable, "
+            "vc.local or vc.shared",
+            caller(),
+        )
 
     def changing(self, owner: Any, method: str) -> Any:
         """A method that changes a Python object, such as `append`."""
         if isinstance(owner, _CHANGING) and self.scope.block is not self.entry:
-            raise program_error(
-                f"a Python {type(owner).__name__} cannot change in a block that runs on the device: use a variable, "
-                "vc.local or vc.shared",
-                caller(),
-            )
+            self._refuse_change(owner)
         return getattr(owner, method)
 
     # ---- conditions
@@ -202,6 +222,19 @@ class Activation:
     def joined(self, *parts: Any) -> Any:
         """An f-string: its texts, and a tuple for each value."""
         return joined(parts)
+
+    def filled(self, text: Any, values: Any) -> Any:
+        """`text % values`"""
+        require_known(text, *(values if isinstance(values, tuple) else (values,)))
+        return text % values
+
+    def formatter(self, owner: Any) -> Any:
+        """`owner.format`"""
+        return formatter(owner) if isinstance(owner, str) else owner.format
+
+    def drawn(self, function: Any) -> Any:
+        """A function that may give another value at each call."""
+        return same_for_all(function)
 
     def builtin(self, function: Any) -> Any:
         """A function of Python's, or what stands for it here."""

@@ -12,14 +12,21 @@ from vyre_cuda.ir.builder.handles import Buffer
 from vyre_cuda.ir.builder.scopes import caller, program_error
 from vyre_cuda.ir.core.printing import escaped
 
+_NO_TEXT = 'text has no meaning on the device; print shows a value, print(f"x = {x}")'
 _INSTEAD: dict[Any, str] = {
     all: "combine conditions with `and`; vc.all asks the whole warp",
     any: "combine conditions with `or`; vc.any asks the whole warp",
+    ascii: _NO_TEXT,
+    bin: _NO_TEXT,
     bool: "write vc.bool_(x), or compare with 0",
+    chr: _NO_TEXT,
     complex: "there are no complex numbers on the device: keep two arrays",
+    divmod: "write a // b and a % b",
     enumerate: "write `for i in range(x.size)` and x[i]",
     filter: "write a loop with an `if`",
+    format: _NO_TEXT,
     float: "write vc.f32(x) or vc.f64(x)",
+    hex: _NO_TEXT,
     hash: "compute one from the bits of the value",
     int: "write vc.i32(x), or another type",
     isinstance: "ask for x.type",
@@ -29,13 +36,16 @@ _INSTEAD: dict[Any, str] = {
     map: "write a loop",
     max: "write vc.maximum(a, b)",
     min: "write vc.minimum(a, b)",
+    oct: _NO_TEXT,
     range: "range(...) of the device belongs into a `for` statement",
+    repr: _NO_TEXT,
     reversed: "write `for i in range(n - 1, -1, -1)`",
     round: "write vc.rint(x)",
     set: "sets have no meaning on the device",
     sorted: "sorting has no meaning on the device",
-    str: "text has no meaning on the device",
+    str: _NO_TEXT,
     sum: "write a loop, or vc.warp_reduce",
+    type: "ask for x.type",
     tuple: "write `for i in range(x.size)` and x[i]",
     zip: "write `for i in range(x.size)` and x[i], y[i]",
 }
@@ -106,3 +116,22 @@ def _print(builder: Builder) -> Callable[..., None]:
         builder.print(between.join(text.format for text in texts), *(value for text in texts for value in text.values))
 
     return called
+
+
+def same_for_all(function: Any) -> Any:
+    """The function, unless it draws a random number or reads a clock: once, while the program is built."""
+    owner = getattr(function, "__self__", None)
+    module = getattr(function, "__module__", None) or type(owner).__module__
+    room = module.partition(".")[0] if not module.startswith("numpy.") else ".".join(module.split(".")[:2])
+    if room in ("random", "_random", "secrets", "numpy.random"):
+        name = function.__name__
+        raise program_error(
+            f"{name}(...) of Python is called once, when the kernel is built, so all threads have the same number: "
+            "write vc.uniform(seed, i) or vc.normal(seed, i)",
+            caller(),
+        )
+    if room == "time":
+        raise program_error(
+            f"{function.__name__}(...) is called once, when the kernel is built: pass its value as a scalar", caller()
+        )
+    return function

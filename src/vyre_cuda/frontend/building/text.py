@@ -50,6 +50,27 @@ def joined(parts: Sequence[str | Shown]) -> str | Text:
     return "".join(part if isinstance(part, str) else _python(*part) for part in parts)
 
 
+def require_known(*values: Any) -> None:
+    """ProgramError for a value of the device, which text of Python cannot hold."""
+    for value in values:
+        if is_dynamic(value) or isinstance(value, (Buffer, Text)):
+            raise program_error(
+                "a value of the device in a text of Python, which is made when the kernel is built: write an f-string, "
+                'as in print(f"x is {x}")',
+                caller(),
+            )
+
+
+def formatter(text: str) -> Callable[..., str]:
+    """`text.format`, for what Python knows."""
+
+    def called(*values: Any, **named: Any) -> str:
+        require_known(*values, *named.values())
+        return text.format(*values, **named)
+
+    return called
+
+
 def _shown(value: Any, conversion: int, spec: str) -> Text:
     if not is_dynamic(value) and not isinstance(value, (Buffer, Text)):
         return Text(escaped(_python(value, conversion, spec)), ())

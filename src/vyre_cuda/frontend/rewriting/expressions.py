@@ -15,6 +15,12 @@ _CHANGING = {
     *("add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault"),
     *("sort", "update"),
 }
+# Functions of `random`, `numpy.random` and `time`.
+_DRAWN = {
+    *("random", "rand", "randn", "randint", "randrange", "uniform", "normal", "gauss", "choice", "random_sample"),
+    *("integers", "standard_normal", "getrandbits", "normalvariate", "shuffle", "seed"),
+    *("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns"),
+}
 _SYMBOLS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 _MEMBERSHIP = {ast.In: "in", ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not"}
 
@@ -107,7 +113,16 @@ class Expressions(ast.NodeTransformer, Refusals):
             visited.func = run("builtin", called, place=called)
         elif isinstance(called, ast.Attribute) and called.attr in _CHANGING:
             visited.func = run("changing", called.value, text(called.attr, called), place=called)
+        elif isinstance(called, ast.Attribute) and called.attr == "format":
+            visited.func = run("formatter", called.value, place=called)
+        elif (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) in _DRAWN:
+            visited.func = run("drawn", visited.func, place=called)
         return visited
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        if isinstance(node.op, ast.Mod) and _is_text(node.left):
+            return run("filled", self.expression(node.left), self.expression(node.right), place=node)
+        return self._generic(node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
         parts: list[ast.expr] = []
@@ -137,3 +152,7 @@ class Expressions(ast.NodeTransformer, Refusals):
 
 
 _KEYWORDS: dict[type[ast.AST], str] = {ast.Await: "await", ast.Yield: "yield", ast.YieldFrom: "yield from"}
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))

@@ -247,6 +247,10 @@ class Statements(Expressions):
         return at(ast.Expr(run("assert_", self.truth(node.test), message, place=node)), node)
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:  # noqa: N802
+        if isinstance(node.value, (ast.Name, ast.Attribute)):
+            raise self.refused(node, f"this does nothing: to call it, write {ast.unparse(node.value)}()")
+        if isinstance(node.value, ast.Compare):
+            raise self.refused(node, "a comparison alone does nothing: write = to assign, or assert to check")
         node.value = self.expression(node.value)
         return node
 

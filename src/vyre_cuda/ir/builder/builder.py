@@ -739,7 +739,7 @@ def _checked_min_blocks(min_blocks: int, auto_block: bool, source: Source) -> in
 
 
 def _dim3(block: int | tuple[int, ...]) -> tuple[int, int, int]:
-    axes = (block,) if isinstance(block, (int, np.integer)) else tuple(block)
+    axes = tuple(block) if isinstance(block, (tuple, list)) else (block,)
     if not 1 <= len(axes) <= 3 or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in axes):
         raise TypeError(f"block={block!r}; it must be an int or a tuple of 1 to 3 ints")
     x, y, z = map(int, (*axes, 1, 1)[:3])

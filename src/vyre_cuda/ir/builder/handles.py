@@ -44,6 +44,20 @@ Index: TypeAlias = "Operand | tuple[Operand, ...]"
 Slice: TypeAlias = "slice | tuple[Operand | slice, ...]"
 
 
+class _Shape(tuple[Value, ...]):
+    """The extents of an array; one of an axis that it does not have is an error with its place."""
+
+    __slots__ = ()
+
+    def __getitem__(self, axis: Any) -> Any:
+        try:
+            return super().__getitem__(axis)
+        except IndexError:
+            axes = "one axis" if len(self) == 1 else f"{len(self)} axes"
+            last = "" if len(self) == 1 else f" to shape[{len(self) - 1}]"
+            raise program_error(f"shape[{axis}] of an array with {axes}: it has shape[0]{last}", caller()) from None
+
+
 class Buffer:
     """A buffer parameter, table or array: `x[i]` reads an element, `x[i] = v` writes one; `x[i, j]` with two axes.
     `x[i, :3]` is the tuple of three elements.
@@ -93,7 +107,7 @@ class Buffer:
         source = caller()
         axes = range(self._ndim) if self._ndim > 1 else (None,)
         sizes = [Size(self._scope.index, self._name, source, axis) for axis in axes]
-        return tuple([leaf(self._scope, size, source) for size in sizes])
+        return _Shape([leaf(self._scope, size, source) for size in sizes])
 
     @overload
     def __getitem__(self, index: Index) -> Value: ...  # type: ignore[overload-overlap]
