@@ -84,6 +84,12 @@ def build_service(folder: Path) -> Path:
     return _compile(folder / "service", [_RAW / "service.cpp"], _with_library())
 
 
+def build_example(folder: Path) -> Path:
+    """latency, the requests of examples/service, linked to the installed libvyre_cuda."""
+    source = BENCHMARKS.parent / "examples" / "service" / "latency.cpp"
+    return _compile(folder / "latency", [source], _with_library())
+
+
 def _with_library() -> list[str]:
     library = vc.get_library_dir()
     return ["-I", vc.get_include(), "-L", library, "-lvyre_cuda", f"-Wl,-rpath,{library}"]
