@@ -42,16 +42,8 @@ from vyre_cuda.ir.core.types import Type
 IN_A_KERNEL = 64
 # A rule that has not fired in the wanted number of instances after so many times as many is reported with what it has.
 _MOST_TIMES = 64
-# Rules and types whose right side is never computed: an 8- or 16-bit rotation costs more than two shifts and an or.
-NEVER = {
-    (rule, type_): "a rotation of this width costs more than what it would replace"
-    for rule in ("rotated_by_or", "rotated_by_xor", "rotated_by_sum")
-    for type_ in ("u8", "u16")
-}
 # How many kernels a rule and type have in a turn.
 _IN_A_TURN = 4
-# How many instances of those are grown all the same.
-_INSTANCES_OF_NEVER = 256
 
 
 @dataclass
@@ -104,9 +96,8 @@ def compared(
 ) -> Row:
     """Kernels are grown until the rule has fired in so many instances."""
     row = Row(rule.name, str(type_))
-    most = _INSTANCES_OF_NEVER if (row.rule, row.type) in NEVER else wanted * _MOST_TIMES
     seed = first
-    while row.fired < wanted and row.instances < most:
+    while row.fired < wanted and row.instances < wanted * _MOST_TIMES:
         grown, arrays = program(rule, type_, seed, many), operands(rule, type_, seed)
         row.add(grown, fired(rule, grown), device.compile(grown)(*arrays), vc.evaluate(grown, *arrays), many)
         seed += 1
@@ -152,11 +143,10 @@ class Run:
             self.seconds = told["seconds"]
             for each in told["rows"]:
                 row = Row(**each)
-                self.rows[row.rule, row.type] = row
+                if (row.rule, row.type) in self.rows:  # the table still has it
+                    self.rows[row.rule, row.type] = row
             with np.load(before.with_suffix(".npz")) as digests:
-                for key in digests:
-                    rule, type_ = key.split()
-                    self.digests[rule, type_] = set(digests[key].tolist())
+                self.digests = {key: set(digests[" ".join(key)].tolist()) for key in self.rows}
 
     def add(self, row: Row, digests: set[int]) -> None:
         key = row.rule, row.type
@@ -166,8 +156,7 @@ class Run:
 
     def is_done(self, key: tuple[str, str], wanted: int) -> bool:
         row = self.rows[key]
-        most = _INSTANCES_OF_NEVER if key in NEVER else wanted * _MOST_TIMES
-        return row.distinct >= wanted or row.instances >= most
+        return row.distinct >= wanted or row.instances >= wanted * _MOST_TIMES
 
     def grow(self, device: str, wanted: int, processes: int, seconds: float) -> None:
         """Let the rule and type with the fewest distinct instances have the next turn until all are done, or for so
@@ -199,7 +188,6 @@ class Run:
 
     def write(self, output: Path, device: str, seed: int) -> None:
         report = {"device": device, "seed": seed, "seconds": round(self.seconds, 1), "elements": ELEMENTS}
-        report["never"] = [{"rule": rule, "type": name, "why": why} for (rule, name), why in NEVER.items()]
         rows = [asdict(row) for row in self.rows.values()]
         output.write_text(json.dumps({**report, "rows": rows}, indent=1) + "\n")
         arrays = {" ".join(key): np.array(sorted(found), np.uint64) for key, found in self.digests.items()}
@@ -229,9 +217,7 @@ def main() -> int:
     run.grow(options.device, options.fired, options.processes, options.seconds)
     rows = list(run.rows.values())
     print(table(rows))
-    for (rule, name), why in NEVER.items():
-        print(f"{rule} {name}: {why}")
-    few = [row for row in rows if row.distinct < options.fired and (row.rule, row.type) not in NEVER]
+    few = [row for row in rows if row.distinct < options.fired]
     for row in rows:
         if row.different:
             print(f"{row.rule} {row.type}: {row.different} results differ, as in {row.example}")

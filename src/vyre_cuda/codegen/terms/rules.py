@@ -41,6 +41,8 @@ class Rule:
 
 
 UNSIGNED = tuple(type_ for type_ in INTEGERS if type_.kind == "unsigned")
+# Of 8 and 16 bits ptxas makes as many instructions of a rotation as of two shifts and an or.
+ROTATED = tuple(type_ for type_ in UNSIGNED if type_.bits >= 32)
 
 
 def where(condition: Pattern, chosen: Pattern, other: Pattern | int) -> Pattern:
@@ -69,7 +71,7 @@ def fmod(x: Pattern, y: Pattern) -> Pattern:
 
 x, y, z, a, b = map(variable, "xyzab")
 zero, ones = literal(0), literal(-1)
-_ROTATED = (is_constant(a), is_constant(b), is_count(a), is_count(b), is_width(a + b))
+_IS_ROTATION = (is_constant(a), is_constant(b), is_count(a), is_count(b), is_width(a + b))
 _TWO_CONSTANTS = (is_constant(a), is_constant(b))
 
 RULES: tuple[Rule, ...] = (
@@ -94,9 +96,9 @@ RULES: tuple[Rule, ...] = (
         when=(*_TWO_CONSTANTS, not_zero(a), not_zero(b), fits(a * b)),
     ),
     # Shifts and rotations.
-    Rule("rotated_by_or", x << a | x >> b, rotate_left(x, a), UNSIGNED, when=_ROTATED),
-    Rule("rotated_by_xor", x << a ^ x >> b, rotate_left(x, a), UNSIGNED, when=_ROTATED),
-    Rule("rotated_by_sum", (x << a) + (x >> b), rotate_left(x, a), UNSIGNED, when=_ROTATED),
+    Rule("rotated_by_or", x << a | x >> b, rotate_left(x, a), ROTATED, when=_IS_ROTATION),
+    Rule("rotated_by_xor", x << a ^ x >> b, rotate_left(x, a), ROTATED, when=_IS_ROTATION),
+    Rule("rotated_by_sum", (x << a) + (x >> b), rotate_left(x, a), ROTATED, when=_IS_ROTATION),
     Rule(
         "right_shifted_twice",
         x >> a >> b,
