@@ -7,11 +7,12 @@ immediates; an unused value has no instruction. The same function gives the same
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.codegen.core.lowered import KernelParameter
 from vyre_cuda.codegen.core.target import Target
-from vyre_cuda.codegen.emit.jumps import needless_branches, targets
+from vyre_cuda.codegen.emit.jumps import needless_and_targets
 from vyre_cuda.codegen.forms.isel import BITS, FLOATS, REGISTER_CLASS, TYPED_BY_FIRST, Template, select
 from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form, VectorForm
 from vyre_cuda.codegen.lowering.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, Memory, Place, symbol_name
@@ -152,7 +153,7 @@ def entry_lines(
 ) -> list[str]:
     """The kernel without its module; `variables` are further declarations."""
     emitter = _Emitter(function, target, live, parameters, debug=debug, rows=rows)
-    body = emitter.run()
+    body, counts = emitter.run()
     words = emitter.parameters.values() if rows is None else rows.parameters
     declared = ",\n".join(f"  .param .{word} {symbol}" for symbol, word in words)
     if rows is not None:
@@ -163,7 +164,6 @@ def entry_lines(
         *([f".minnctapersm {program.min_blocks}"] if fixed_block and program.min_blocks else []),
         "{",
     ]
-    counts = emitter.counts
     lines += _variables(program, memory, counts)
     return [*lines, *variables, *body, "}"]
 
@@ -179,8 +179,8 @@ def resident_lines(
 ) -> list[str]:
     """The instructions of one block of a kernel, in a scope of their own within an entry for several kernels."""
     emitter = _Emitter(function, target, live, parameters, debug=False, rows=within)
-    body = emitter.run()
-    return ["  {", *_variables(program, memory, emitter.counts), *body, "  }"]
+    body, counts = emitter.run()
+    return ["  {", *_variables(program, memory, counts), *body, "  }"]
 
 
 def dynamic_shared_line() -> str:
@@ -246,7 +246,9 @@ class _Emitter:
         self._leave = "ret;" if rows is None else rows.leave
         self._barrier = "bar.sync 0;" if rows is None else rows.barrier
         self._marked = 0  # lines so far when the last was a mark
-        self.counts: dict[str, int] = {prefix: 0 for prefix, _ in _CLASSES}
+        numbers = {prefix: count() for prefix, _ in _CLASSES}
+        self._numbers = numbers
+        self._fresh = {type_: map(prefix.__add__, map(str, numbers[prefix])) for type_, prefix in _PREFIXES.items()}
         self.parameters = {
             (p.kind, p.name): (symbol_name("p", number, p.name), _parameter_word(p))
             for number, p in enumerate(parameters)
@@ -258,25 +260,22 @@ class _Emitter:
             for p in parameters
         }
 
-    def run(self) -> list[str]:
+    def run(self) -> tuple[list[str], dict[str, int]]:
+        """The lines, and how many registers of each class they have."""
         function, live = self._function, self._live
         code = function.code
-        needless = needless_branches(code)
-        labels = targets(code, needless)
+        needless, labels = needless_and_targets(code)
         self._write([value for value in function.entry if live[value]], needless, labels)
         self._write(code, needless, labels)
         last = code[-1] if code else None
         if last is None or isinstance(last, int) or last[0] != "return" or last[1]:
             self._lines.append(f"  {self._leave}")
-        return self._lines
+        return self._lines, {prefix: next(number) for prefix, number in self._numbers.items()}
 
     # ---- names ----
 
     def _fresh_name(self, type_: str) -> str:
-        prefix = _PREFIXES[type_]
-        number = self.counts[prefix]
-        self.counts[prefix] = number + 1
-        return f"{prefix}{number}"
+        return next(self._fresh[type_])
 
     def _register(self, register: int) -> str:
         name = self._register_names.get(register)
@@ -308,11 +307,7 @@ class _Emitter:
         if function.pinned and value in function.pinned:
             name = self._register(function.pinned[value])
         else:
-            prefix = _PREFIXES[function.types[value]]
-            counts = self.counts
-            number = counts[prefix]
-            counts[prefix] = number + 1
-            name = f"{prefix}{number}"
+            name = self._fresh_name(function.types[value])
         self._names[value] = name
         return name
 
@@ -334,7 +329,8 @@ class _Emitter:
         """The lines of the values that are used and of the effects but those branches, with those labels."""
         function, live, names = self._function, self._live, self._names
         ops, types, args, templates = function.ops, function.types, function.args, self._templates
-        lines, counts, pinned = self._lines, self.counts, function.pinned
+        lines, fresh, pinned = self._lines, self._fresh, function.pinned
+        specials, by_first, debug = _SPECIAL, TYPED_BY_FIRST, self._debug
         words: tuple[str, ...]
         for position, item in enumerate(code):
             if not isinstance(item, int):
@@ -350,32 +346,29 @@ class _Emitter:
             op = ops[item]
             if not live[item] and op != "atomic":
                 continue
-            of, special = args[item], _SPECIAL.get(op)
-            if special is not None:
-                special(self, item, of)
+            of = args[item]
+            if op in specials:
+                specials[op](self, item, of)
                 continue
-            key = (op, types[of[0 if op in TYPED_BY_FIRST else -1]])
+            key = (op, types[of[0 if op in by_first else -1]])
             line, places = templates.get(key) or self._template(*key, len(of))
-            count = len(of)
-            if count == 2:
+            many = len(of)
+            if many == 2:
                 one, other = of
                 left, right = names[one] or self._name(one), names[other] or self._name(other)
-            elif count == 1:
+            elif many == 1:
                 left = names[of[0]] or self._name(of[0])
             else:
                 operands = [names[arg] or self._name(arg) for arg in of]
             if pinned and item in pinned:
                 name = self._register(pinned[item])
             else:
-                prefix = _PREFIXES[types[item]]
-                number = counts[prefix]
-                counts[prefix] = number + 1
-                name = f"{prefix}{number}"
+                name = next(fresh[types[item]])
             names[item] = name
-            words = (name, left, right) if count == 2 else (name, left) if count == 1 else (name, *operands)
+            words = (name, left, right) if many == 2 else (name, left) if many == 1 else (name, *operands)
             if places:
                 words = tuple([words[place] for place in places])
-            if self._debug:
+            if debug:
                 self._emit(line % words, item)
             else:
                 lines.append(line % words)

@@ -382,20 +382,20 @@ class Terms:
 
         From the limit on, any number that is not below it.
         """
+        link, best, committed, values = self.link, self.best, self.committed, self.values
+        ops, args, weights, heavy = self.ops, self.args, self._weights, self._heavy
+        if term in heavy:
+            return _NEVER
         total = 0
         seen = set(roots)
         most = len(seen) + _MOST_COUNTED
         work = [term]
-        link, best, committed, values = self.link, self.best, self.committed, self.values
-        ops, args, weights, heavy = self.ops, self.args, self._weights, self._heavy
         while work:
             at = work.pop()
             price = weights[at]
             total += self._weight(at) if price is None else price
             if total >= limit:
                 return limit
-            if at in heavy:
-                return _NEVER
             for arg in args[at] if ops[at] not in QUOTIENT_OF_REST else self.parts(at):
                 if link[arg] != arg:
                     arg = self.find(arg)
@@ -404,7 +404,11 @@ class Terms:
                         return _NEVER
                 elif not committed[arg] or values[arg] is None:
                     seen.add(arg)
-                    work.append(best[arg])
+                    below = best[arg]
+                    if below in heavy:
+                        heavy.add(term)
+                        return _NEVER
+                    work.append(below)
             if len(seen) > most:
                 heavy.add(term)
                 return _NEVER
