@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import os
 import sys
 from collections.abc import Iterable
@@ -29,11 +30,11 @@ BUILD_ERRORS = (
     TypeError,
     ValueError,
 )
-# Files of this package that run while a program is built, Cython's frames, which have relative names, and code without
-# a file. Other rooms of this package may have kernels, as users have.
+# Files of this package that run while a program is built, and Cython's frames, which have relative names. Other rooms
+# of this package may have kernels, as users have.
 _PACKAGE = sys.modules["vyre_cuda"].__path__[0]
 _BUILDING = ("__init__", "ir", "frontend", "functions", "records", "later", "errors")
-_NOT_THE_USERS = (*(os.path.join(_PACKAGE, name) for name in _BUILDING), "vyre_cuda/", "<")
+_NOT_THE_USERS = (*(os.path.join(_PACKAGE, name) for name in _BUILDING), "vyre_cuda/")
 
 
 def relocated(error: Exception, tree: ast.FunctionDef, filename: str) -> ProgramError:
@@ -60,7 +61,7 @@ def _innermost(trace: TracebackType | None) -> tuple[str, int, int | None, int |
     """File, line, column, last line and last column of the innermost frame that is not ours."""
     found = None
     while trace is not None:
-        if not trace.tb_frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+        if _is_the_users(trace.tb_frame.f_code.co_filename):
             found = trace
         trace = trace.tb_next
     if found is None:
@@ -71,6 +72,13 @@ def _innermost(trace: TracebackType | None) -> tuple[str, int, int | None, int |
         line, end_line, column, end_column = positions
         return code.co_filename, line or found.tb_lineno, column, end_line, end_column
     return code.co_filename, found.tb_lineno, None, None, None
+
+
+def _is_the_users(filename: str) -> bool:
+    """Of names in angle brackets, only those whose lines are known: what is typed at a prompt or in a cell."""
+    if filename.startswith("<"):
+        return bool(linecache.getline(filename, 1))
+    return not filename.startswith(_NOT_THE_USERS)
 
 
 def _at_statement(message: str, file: str, line: int, tree: ast.FunctionDef, filename: str) -> ProgramError:

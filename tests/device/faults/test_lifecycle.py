@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -258,6 +259,24 @@ def test_auto_takes_the_emulator_with_a_warning_when_there_is_no_gpu(device_name
     )
 
     assert done.stdout.strip() == "True ['RuntimeWarning'] True", done.stderr
+
+
+def test_the_warning_is_at_the_line_of_the_user_who_calls_a_kernel(device_name: int | str, tmp_path: Path) -> None:
+    file = tmp_path / "first.py"
+    file.write_text(
+        "import numpy as np\nimport vyre_cuda as vc\n\n@vc.kernel\ndef f(x: vc.InOut[vc.f32]):\n    x[0] = 1\n\n"
+        "f(np.zeros(1, np.float32))\nvc.default_device()\n"
+    )
+    done = run_python(
+        f"import runpy; runpy.run_path({str(file)!r})",
+        device_name,
+        VYRE_CUDA_DRIVER="no/such/libcuda.so",
+        VYRE_CUDA_REQUIRE_GPU="",
+        VYRE_CUDA_DEVICE="",
+    )
+
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert f"{file}:8: RuntimeWarning" in done.stderr
 
 
 def test_auto_fails_when_a_gpu_is_required(device_name: int | str) -> None:

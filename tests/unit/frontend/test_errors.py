@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import linecache
 import re
 import sys
 from pathlib import Path
@@ -104,6 +105,22 @@ def test_an_annotation_that_python_evaluates_is_refused_at_its_line_and_column(t
     assert finding.source == (str(path), 6)
     if sys.version_info >= (3, 11):
         assert (finding.column, finding.expression) == (31, "vc.In[np.float64]")
+
+
+def test_a_cell_of_a_prompt_is_a_file_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """IPython and Python's own prompt name cells so, and keep their lines."""
+    name = "<ipython-input-1-abc>"
+    text = "@vc.kernel\ndef f(x: vc.InOut[vc.f32]):\n    i = vc.global_id.x\n    x[i] = x[i] * i\n"
+    monkeypatch.setitem(linecache.cache, name, (len(text), None, text.splitlines(True), name))
+    names: dict[str, Any] = {"vc": vc}
+    exec(compile(text, name, "exec"), names)
+    with pytest.raises(vc.ProgramError, match=r"i32, operand 0 is f32") as caught:
+        names["f"].program()
+
+    finding = caught.value.diagnostics[0]
+    assert finding.source == (name, 4)
+    if sys.version_info >= (3, 11):
+        assert (finding.column, finding.expression) == (12, "x[i] * i")
 
 
 @pytest.mark.parametrize(

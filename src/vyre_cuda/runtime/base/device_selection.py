@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Collection, Iterable
 
@@ -10,6 +11,7 @@ from vyre_cuda._native.core.context import Driver
 from vyre_cuda.errors import DeviceUnavailableError, UnsupportedError
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 
+_OWN_FILES = os.path.join(sys.modules["vyre_cuda"].__path__[0], "")
 # The checks that the emulator offers.
 CHECKS = frozenset({"races", "initialized"})
 # kMaxDevices of csrc/emulator/driver/call.h.
@@ -97,5 +99,13 @@ def _automatic() -> tuple[Driver, int]:
         reason = str(error)
     if os.environ.get("VYRE_CUDA_REQUIRE_GPU", "") not in ("", "0"):
         raise DeviceUnavailableError(f"VYRE_CUDA_REQUIRE_GPU is set and there is no GPU: {reason}")
-    warnings.warn(f"no GPU ({reason}): using the emulator, on the CPU", RuntimeWarning, stacklevel=5)
+    warnings.warn(f"no GPU ({reason}): using the emulator, on the CPU", RuntimeWarning, stacklevel=_outside())
     return emulator_driver(), 0
+
+
+def _outside() -> int:
+    """The `stacklevel` of the innermost line outside this package, as seen by the caller."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FILES):
+        level, frame = level + 1, frame.f_back
+    return level
