@@ -121,6 +121,20 @@ def test_a_request_makes_few_driver_calls(tmp_path: Path, bundle: Path, words: t
     assert dict(line.split() for line in told.splitlines()) == {name: f"{10 * n}" for name, n in expected.items()}
 
 
+def test_a_request_makes_no_allocation_lock_or_environment_read(tmp_path: Path, bundle: Path) -> None:
+    counter = tmp_path / "counter.so"
+    source = ROOT / "tests" / "device" / "calls" / "budget" / "counter.c"
+    call(["gcc", "-std=gnu11", "-O2", "-shared", "-fPIC", source, "-o", counter, "-ldl", "-lpthread"])
+    host = build(tmp_path, CPP / "calls.cpp")
+
+    told = call([host, EMULATOR, bundle, "entered"], environment={"LD_PRELOAD": str(counter)})
+
+    counts = dict(line.split() for line in told.splitlines())
+    of_ours = {name: counts[name] for name in ("malloc", "calloc", "realloc", "free", "pthread_mutex_lock", "getenv")}
+    assert set(of_ours.values()) == {"0"}
+    assert counts["cuStreamQuery"] == "10"
+
+
 REFUSED = {
     "a vector of another type": "std::vector<double> x; saxpy(x, x, out, 1.0f);",
     "a constant result": "const std::vector<float> x; saxpy(x, x, x, 1.0f);",
