@@ -158,6 +158,8 @@ typedef union CUlaunchAttributeValue_union {
 #define cuMemcpyHtoDAsync cuMemcpyHtoDAsync_v2
 #define cuStreamBeginCapture cuStreamBeginCapture_v2
 #define cuStreamDestroy cuStreamDestroy_v2
+#define cuStreamWaitValue32 cuStreamWaitValue32_v2
+#define cuStreamWriteValue32 cuStreamWriteValue32_v2
 
 #ifdef __cplusplus
 extern "C" {
@@ -278,6 +280,8 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream, CUstreamCaptureStatus *);
 CUresult CUDAAPI cuStreamQuery(CUstream);
 CUresult CUDAAPI cuStreamSynchronize(CUstream);
 CUresult CUDAAPI cuStreamWaitEvent(CUstream, CUevent, unsigned int);
+CUresult CUDAAPI cuStreamWaitValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
+CUresult CUDAAPI cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int);
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *);
 CUresult CUDAAPI cuUserObjectCreate(CUuserObject *, void *, CUhostFn, unsigned int, unsigned int);
 CUresult CUDAAPI cuUserObjectRelease(CUuserObject, unsigned int);

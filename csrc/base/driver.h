@@ -35,6 +35,8 @@
   X(cuStreamSynchronize, 2000)                    \
   X(cuStreamQuery, 2000)                          \
   X(cuStreamWaitEvent, 3020)                      \
+  X(cuStreamWaitValue32, 11070)                   \
+  X(cuStreamWriteValue32, 11070)                  \
   X(cuStreamIsCapturing, 10000)                   \
   X(cuStreamEndCapture, 10000)                    \
   X(cuEventCreate, 2000)                          \

@@ -48,7 +48,8 @@ static vyc_status not_begun(const vyc_worker_call *call) {
                    call->prepared->name);
 }
 
-/* Waits for work on a buffer that was submitted before; the main stream is asked once for all. */
+/* Work on a buffer that was submitted before has ended, or the call begins behind it; the main
+ * stream is asked once for all. */
 static vyc_status settle(vyc_worker_call *call, vyc_buffer *buffer, int64_t timeout_ns) {
   if (VYC_UNLIKELY(buffer->source != NULL))
     return vyc__fail(VYC_E_UNSUPPORTED, "worker",
@@ -66,9 +67,10 @@ static vyc_status settle(vyc_worker_call *call, vyc_buffer *buffer, int64_t time
   vyc_context *context = buffer->child.context;
   VYC_TRY(vyc__worker_enter(context, call->scope));
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  vyc_status status = vyc__slots_finish(context, marks, &buffer->far, timeout_ns);
+  /* Who is about to mark the buffer does so during this call, with which there is no order. */
+  vyc_status status = vyc__slots_finish(context, marks, &buffer->far, comes ? timeout_ns : 0);
   if (status == VYC_NOT_READY)
-    status = not_begun(call);
+    status = comes ? not_begun(call) : vyc__call_behind_slots(call, marks, &buffer->far);
   else if (status == VYC_OK)
     status = vyc__buffer_wait(buffer);
   vyc__capture_restore(context->driver, mode);
@@ -94,16 +96,23 @@ static vyc_status use_buffer(vyc_worker_call *call, const vyc_run *run, uint32_t
   return settle(call, argument->buffer, run->timeout_ns);
 }
 
-static vyc_status settle_main(vyc_worker_call *call, int64_t timeout_ns) {
+void vyc__call_main_ended(vyc_worker_call *call) {
+  for (uint32_t i = 0; i < call->take_count; i++)
+    vyc__buffer_main_ended(call->takes[i].buffer, call->takes[i].take);
+  call->take_count = 0;
+}
+
+static vyc_status settle_main(vyc_worker_call *call) {
   vyc_context *context = call->worker->child.context;
   VYC_TRY(vyc__worker_enter(context, call->scope));
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  const vyc_status status = vyc__stream_finish(context, context->main, timeout_ns);
+  vyc_status status = vyc__stream_finish(context, context->main, 0);
+  if (status == VYC_OK)
+    vyc__call_main_ended(call);
+  else if (status == VYC_NOT_READY)
+    status = vyc__call_behind_main(call);
   vyc__capture_restore(context->driver, mode);
-  if (status != VYC_OK) return status == VYC_NOT_READY ? not_begun(call) : status;
-  for (uint32_t i = 0; i < call->take_count; i++)
-    vyc__buffer_main_ended(call->takes[i].buffer, call->takes[i].take);
-  return VYC_OK;
+  return status;
 }
 
 /* Small ones are kept from call to call. */
@@ -134,12 +143,12 @@ static vyc_status place_arguments(vyc_worker_call *call, const vyc_run *run) {
     }
   }
   vyc__count(&context->counters, staged_in_bytes, staged);
-  return VYC_LIKELY(call->take_count == 0) ? VYC_OK : settle_main(call, run->timeout_ns);
+  return VYC_LIKELY(call->take_count == 0) ? VYC_OK : settle_main(call);
 }
 
 vyc_status vyc__call_prepare(vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
   call->prepared = call->worker->kernels[kernel];
-  call->in_ring = call->dropped = false;
+  call->in_ring = call->dropped = call->is_behind = false;
   call->result_count = call->clear_count = call->take_count = call->range_count = 0;
   call->looks = 0;
   const vyc_status status = place_arguments(call, run);

@@ -123,7 +123,8 @@ uint64_t vyc__call_bytes(const vyc_prepared *prepared, const vyc_run *run, uint3
 
 /* ---- through the ring ------------------------------------------------------------------------ */
 
-static void put_clear(vyc_worker_call *call, uint32_t kernel, const vyc_run *run, uint32_t i) {
+static void put_clear(vyc_worker_call *call, uint32_t kernel, const vyc_run *run, uint32_t i,
+                      bool withheld) {
   const vyc_prepared *clearing = call->worker->clearing;
   const uint64_t bytes = vyc__call_bytes(call->prepared, run, i);
   const vyc_argument argument = {.count = bytes};
@@ -133,28 +134,33 @@ static void put_clear(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
   const uint32_t grid[3] = {(uint32_t)((bytes + clearing->block[0] - 1) / clearing->block[0]), 1,
                             1};
   vyc__block_write(clearing, block, &call->addresses[i], &clear, &hidden);
-  call->number = vyc__ring_put(call->lane, kernel, grid, block, clearing->parameter_bytes);
+  call->number =
+      vyc__ring_put(call->lane, kernel, grid, block, clearing->parameter_bytes, withheld);
   call->in_ring = true;
 }
 
-/* The caller has the claim, and there is room. If the lane cannot be launched, nobody has seen the
- * slots, and they are free again: a later launch, for a call before these, must not find them. */
+/* The caller has the claim, and there is room. If the lane cannot be launched, or the first slot
+ * cannot be opened, nobody has seen the slots, and they are free again: a later launch, for a call
+ * before these, must not find them. */
 static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
   vyc_worker *worker = call->worker;
   vyc_lane *lane = call->lane;
   const uint32_t before = lane->next;
   for (uint32_t i = 0; i < call->clear_count; i++)
-    put_clear(call, worker->kernel_count, run, call->clears[i]);
+    put_clear(call, worker->kernel_count, run, call->clears[i], call->is_behind && i == 0);
   if (VYC_LIKELY(!vyc__grid_is_empty(run->grid))) {
-    call->number =
-        vyc__ring_put(lane, kernel, run->grid, call->block, call->prepared->parameter_bytes);
+    const bool withheld = VYC_UNLIKELY(call->is_behind) && !call->in_ring;
+    call->number = vyc__ring_put(lane, kernel, run->grid, call->block,
+                                 call->prepared->parameter_bytes, withheld);
     call->in_ring = true;
   }
   if (!call->in_ring) {
     vyc__worker_let_go(call);
     return VYC_OK;
   }
-  const vyc_status status = vyc__lane_go_on(lane, call->scope);
+  vyc_status status = vyc__lane_go_on(lane, call->scope);
+  if (VYC_UNLIKELY(call->is_behind) && status == VYC_OK)
+    status = vyc__call_open_later(call, before);
   if (VYC_UNLIKELY(status != VYC_OK)) {
     vyc__ring_take_back(lane, before);
     call->in_ring = false;
@@ -239,7 +245,12 @@ vyc_status vyc__call_look(vyc_worker_call *call) {
   if (has_ended(call)) return VYC_OK;
   if (++call->looks % LOOKS_AT_END != 0) return VYC_NOT_READY;
   if (VYC_UNLIKELY(!vyc__lane_is_running(call->lane))) VYC_TRY(begin_again(call));
-  return call->looks % LOOKS_UNASKED == 0 ? vyc__lane_ask(call->lane, call->scope) : VYC_NOT_READY;
+  if (call->looks % LOOKS_UNASKED != 0) return VYC_NOT_READY;
+  if (call->is_behind) {
+    const vyc_status status = vyc__behind_ask(call->worker, call->scope);
+    if (status != VYC_NOT_READY) return status;
+  }
+  return vyc__lane_ask(call->lane, call->scope);
 }
 
 vyc_status vyc__call_wait(vyc_worker_call *call, int64_t timeout_ns) {
@@ -265,6 +276,7 @@ vyc_status vyc__call_collect(vyc_worker_call *call, vyc_status status) {
     bytes += call->results[i].bytes;
   }
   vyc__count(&context->counters, staged_out_bytes, bytes);
+  if (VYC_UNLIKELY(call->take_count > 0) && ended) vyc__call_main_ended(call);
   call->dropped = true; /* reported once; after a failed query the kernel may still run */
   vyc_ticket *ticket = call->ticket;
   call->ticket = NULL;

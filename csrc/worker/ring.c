@@ -34,15 +34,15 @@ static _Atomic uint32_t *answer_of(const vyc_lane *lane, uint32_t number) {
          (size_t)(number & MASK) * WORKER_ANSWER_WORDS;
 }
 
-/* Written once by each launch that ends: its number above that of the call after its last one; and
- * before that, in the next word, why it ends. */
+/* Written once by each launch that ends: its number above that of the call after its last one, with
+ * which the next launch begins; and before that, in the next word, why it ends. */
 static _Atomic uint64_t *end_of(const vyc_lane *lane) {
   return (_Atomic uint64_t *)(uintptr_t)(lane->slots + SLOTS_BYTES + ANSWERS_BYTES);
 }
 
 void vyc__ring_begin(vyc_lane *lane, uint32_t first) {
-  lane->next = lane->from = first;
-  atomic_store(end_of(lane), 0);
+  lane->next = first;
+  atomic_store(end_of(lane), first);
   for (uint32_t i = 0; i < WORKER_SLOTS; i++) {
     const uint32_t number = first + i;
     atomic_store(answer_of(lane, number), number - WORKER_SLOTS);
@@ -70,7 +70,7 @@ bool vyc__ring_has_room(const vyc_lane *lane, uint32_t count) {
 static bool is_refreshed(uint32_t number) { return (number & 0x7fffffffu) < WORKER_SLOTS; }
 
 uint32_t vyc__ring_put(vyc_lane *lane, uint32_t kernel, const uint32_t grid[3],
-                       const uint8_t *block, uint32_t bytes) {
+                       const uint8_t *block, uint32_t bytes, bool withheld) {
   uint32_t content[WORKER_SLOT_WORDS] = {0};
   const uint32_t number = lane->next++;
   const bool fits = bytes <= WORKER_SLOT_BYTES;
@@ -87,7 +87,8 @@ uint32_t vyc__ring_put(vyc_lane *lane, uint32_t kernel, const uint32_t grid[3],
   const uint32_t last = is_refreshed(number) ? WORKER_SLOT_WORDS : words;
   for (uint32_t i = last - 1; i > 0; i--)
     atomic_store_explicit(slot + i, (uint64_t)number << 32 | content[i], memory_order_relaxed);
-  atomic_store_explicit(slot, (uint64_t)number << 32 | content[0], memory_order_release);
+  const uint32_t seen = withheld ? number - WORKER_SLOTS : number;
+  atomic_store_explicit(slot, (uint64_t)seen << 32 | content[0], memory_order_release);
   return number;
 }
 
@@ -115,26 +116,40 @@ void vyc__lane_note_end(vyc_lane *lane) {
   lane->noted = launch;
 }
 
+uint64_t vyc__ring_gate(const vyc_lane *lane, uint32_t number) {
+  return (uint64_t)(uintptr_t)slot_of(lane, number) + 4; /* little endian */
+}
+
+uint64_t vyc__ring_answer(const vyc_lane *lane, uint32_t number) {
+  return (uint64_t)(uintptr_t)answer_of(lane, number);
+}
+
 static uint64_t busy_ns(vyc_worker *worker) {
   if (VYC_LIKELY(worker->hurried == 0)) return worker->busy_ns;
   worker->hurried--;
   return worker->busy_ns < HURRIED_NS ? worker->busy_ns : HURRIED_NS;
 }
 
-static CUresult launch(vyc_lane *lane, uint32_t first, uint32_t number) {
+/* How long a launch stays: it ends between two calls when `busy_ns` are over and call number
+ * `until` has been answered. */
+typedef struct stay {
+  uint64_t idle_ns, busy_ns;
+  uint32_t until;
+} stay;
+
+static CUresult launch(vyc_lane *lane, uint32_t number, stay of) {
   vyc_worker *worker = lane->worker;
   const vyc_prepared *entry = worker->entry;
   uint32_t mask = MASK, reserved = 0;
   uint64_t answers = lane->slots + SLOTS_BYTES, end = answers + ANSWERS_BYTES;
-  uint64_t busy = busy_ns(worker);
-  void *parameters[] = {&lane->slots, &answers,  &lane->more,      &end, &first, &mask,
-                        &number,      &reserved, &worker->idle_ns, &busy};
+  void *parameters[] = {&lane->slots, &answers, &lane->more, &end,        &of.until,
+                        &mask,        &number,  &reserved,   &of.idle_ns, &of.busy_ns};
   return worker->child.context->driver->cuLaunchKernel(
       entry->function, 1, 1, 1, entry->block[0], entry->block[1], entry->block[2],
       entry->dynamic_shared_bytes, lane->stream, parameters, NULL);
 }
 
-static vyc_status launch_it(vyc_lane *lane) {
+static vyc_status launch_it(vyc_lane *lane, stay of) {
   vyc_worker *worker = lane->worker;
   vyc_context *context = worker->child.context;
   VYC_CU_RESULT;
@@ -142,11 +157,10 @@ static vyc_status launch_it(vyc_lane *lane) {
     VYC_TRY(VYC_CU(context, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING));
   vyc__lane_note_end(lane);
   const uint32_t before = atomic_load_explicit(&lane->launch, memory_order_relaxed);
-  const uint32_t first = before == 0 ? lane->from : (uint32_t)atomic_load(end_of(lane));
   const uint32_t number = before + 1 == 0 ? 1 : before + 1;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const uint64_t begin = vyc__now_ns();
-  vyc__result = launch(lane, first, number);
+  vyc__result = launch(lane, number, of);
   const bool was_slow = vyc__now_ns() - begin > SLOW_LAUNCH_NS && before != 0;
   vyc__capture_restore(context->driver, mode);
   if (VYC_UNLIKELY(vyc__result != CUDA_SUCCESS))
@@ -160,8 +174,13 @@ static vyc_status launch_it(vyc_lane *lane) {
 
 vyc_status vyc__lane_go_on(vyc_lane *lane, vyc_scope *scope) {
   if (VYC_LIKELY(vyc__lane_is_running(lane)) || vyc__worker_is_paused(lane->worker)) return VYC_OK;
-  VYC_TRY(vyc__worker_enter(lane->worker->child.context, scope));
-  return launch_it(lane);
+  vyc_worker *worker = lane->worker;
+  VYC_TRY(vyc__worker_enter(worker->child.context, scope));
+  return launch_it(lane, (stay){worker->idle_ns, busy_ns(worker), lane->next - WORKER_SLOTS - 1});
+}
+
+vyc_status vyc__lane_go_until(vyc_lane *lane, uint32_t last) {
+  return launch_it(lane, (stay){INT64_MAX, UINT64_MAX, last}); /* -1: at once */
 }
 
 vyc_status vyc__lane_ask(const vyc_lane *lane, vyc_scope *scope) {

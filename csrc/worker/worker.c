@@ -16,7 +16,7 @@ static bool tell_to_stop(vyc_lane *lane) {
   vyc__claim_take(claim);
   bool told = !vyc__lane_is_running(lane);
   if (!told && vyc__ring_has_room(lane, 1)) {
-    vyc__ring_put(lane, WORKER_STOP, grid, NULL, 0);
+    vyc__ring_put(lane, WORKER_STOP, grid, NULL, 0, false);
     told = true;
   }
   vyc__claim_drop(claim);
@@ -35,7 +35,7 @@ static vyc_status stop(vyc_worker *worker, int64_t timeout_ns) {
   const bool runs = is_running(worker);
   EACH_LANE(lane, worker) vyc__lane_note_end(lane);
   vyc__claim_drop(&worker->claim);
-  if (!runs) return VYC_OK;
+  if (!runs) return vyc__behind_finish(worker, timeout_ns);
   atomic_fetch_add_explicit(&worker->pause_count, 1, memory_order_relaxed);
   vyc__count(&context->counters, worker_pauses, 1);
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
@@ -45,7 +45,7 @@ static vyc_status stop(vyc_worker *worker, int64_t timeout_ns) {
   EACH_LANE(lane, worker)
   if (lane->stream != NULL)
     VYC_TRY(vyc__stream_finish(context, lane->stream, vyc__pace_left(&pace)));
-  return VYC_OK;
+  return vyc__behind_finish(worker, vyc__pace_left(&pace));
 }
 
 /* Counted before it is asked whether it runs: see put(). */
@@ -89,6 +89,8 @@ static void give_back(vyc_worker *worker) {
     if (lane->stream != NULL) context->driver->cuStreamDestroy(lane->stream);
     lane->stream = NULL;
   }
+  if (worker->behind != NULL) context->driver->cuStreamDestroy(worker->behind);
+  worker->behind = NULL;
   vyc__pool_give(context, vyc__pinned_pool(context), worker->memory, 0);
   if (worker->more != NULL) vyc__pool_give(context, vyc__pinned_pool(context), worker->more, 0);
 }
@@ -271,6 +273,10 @@ static vyc_status look_on(vyc_lane *lane, uint32_t last) {
     vyc__claim_drop(&lane->worker->claim);
   }
   if (status != VYC_OK) return status;
+  if (lane->worker->behind != NULL) {
+    status = vyc__behind_ask(lane->worker, NULL);
+    if (status != VYC_NOT_READY) return status;
+  }
   return lane->stream == NULL ? VYC_NOT_READY : vyc__lane_ask(lane, NULL);
 }
 

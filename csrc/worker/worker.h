@@ -32,7 +32,6 @@ typedef struct vyc_lane {
   uint64_t slots, more; /* page-locked: slots, answers, end; larger parameter blocks or `slots` */
   CUstream stream; /* nobody else's; NULL: destroyed, or not made yet */
   uint32_t next; /* number of the next call */
-  uint32_t from; /* of the first call of the first launch */
   _Atomic uint32_t launch; /* the number of the last launch; 0: none; changed under the claim */
   uint32_t noted; /* the last launch of which it is counted why it has ended */
 } vyc_lane;
@@ -66,11 +65,13 @@ typedef struct vyc_worker_call {
   uint32_t *clears; /* bindings in device memory to be cleared first */
   vyc_buffer **held; /* of a call that nobody waits for */
   uint64_t *addresses;
-  struct worker_take { /* buffers on which the main stream may have work */
+  struct worker_take { /* buffers on which the main stream may have work, until the call has ended
+                        */
     vyc_buffer *buffer;
     uint32_t take;
   } *takes;
   uint32_t take_count;
+  bool is_behind; /* it begins when `behind` of the worker gets to it; see behind.c */
   /* Of a worker with several blocks, guarded by its claim: what a call uses that may not have been
    * answered, so that others that use the same are ordered behind it. */
   struct worker_order {
@@ -93,7 +94,8 @@ struct vyc_worker {
   uint32_t kernel_count;
   uint64_t idle_ns, busy_ns;
   vyc_block *memory, *more; /* page-locked: rings; larger parameter blocks or NULL */
-  vyc_claim claim; /* guards the lanes and the next four */
+  vyc_claim claim; /* guards the lanes and the next five */
+  CUstream behind; /* nobody else's; NULL: not made yet; see behind.c */
   uint32_t turn; /* of the lane that got the last call */
   uint32_t hurried; /* so many launches are to end soon; see launch_it */
   vyc_worker_call *ordered; /* see worker_order */
@@ -115,10 +117,15 @@ void vyc__ring_begin(vyc_lane *lane, uint32_t first);
 bool vyc__ring_has_room(const vyc_lane *lane, uint32_t count);
 /* The caller has the claim: whether all its calls have been answered. */
 bool vyc__ring_is_empty(const vyc_lane *lane);
-/* The caller has the claim, and there is room. Returns the call's number. */
+/* The caller has the claim, and there is room. Returns the call's number. `withheld`: the device
+ * does not see it, nor later ones, before the number is written to vyc__ring_gate. */
 uint32_t vyc__ring_put(vyc_lane *lane, uint32_t kernel, const uint32_t grid[3],
-                       const uint8_t *block, uint32_t bytes);
-/* The caller has the claim, and the lane does not run: the calls from `before` on were not put. */
+                       const uint8_t *block, uint32_t bytes, bool withheld);
+uint64_t vyc__ring_gate(const vyc_lane *lane, uint32_t number);
+/* The word that is the call's number, or a later one, when that has been answered. */
+uint64_t vyc__ring_answer(const vyc_lane *lane, uint32_t number);
+/* The caller has the claim, and the lane does not run, or `before` is withheld: the calls from it
+ * on were not put. */
 void vyc__ring_take_back(vyc_lane *lane, uint32_t before);
 /* Whether the call has been answered: then everything that it wrote can be read. */
 bool vyc__ring_is_answered(const vyc_lane *lane, uint32_t number);
@@ -126,6 +133,9 @@ bool vyc__ring_is_answered(const vyc_lane *lane, uint32_t number);
 bool vyc__lane_is_running(const vyc_lane *lane);
 /* The caller has the claim. Launches it unless it runs or is paused. `scope`: as that of a call. */
 vyc_status vyc__lane_go_on(vyc_lane *lane, vyc_scope *scope);
+/* The caller has the claim. Launches it once more, behind the launch that runs if there is one: so
+ * all calls up to `last` run, whether or not a thread of the host looks after them. */
+vyc_status vyc__lane_go_until(vyc_lane *lane, uint32_t last);
 /* VYC_NOT_READY, or the fault that has ended it, which only the driver can report. */
 vyc_status vyc__lane_ask(const vyc_lane *lane, vyc_scope *scope);
 /* The caller has the claim. Counts the end of its last launch, once. */
@@ -153,10 +163,25 @@ static inline bool vyc__worker_is_paused(const vyc_worker *worker) {
          atomic_load(&worker->child.context->worker_pauses) != 0;
 }
 
+/* ---- behind.c ---- */
+
+/* Work of the main stream, or of the streams in some slots, has to end before the call begins. */
+vyc_status vyc__call_behind_main(vyc_worker_call *call);
+vyc_status vyc__call_behind_slots(vyc_worker_call *call, uint64_t slots, const vyc_far_set *far);
+/* The caller has the claim: the slot is seen when that work has ended. */
+vyc_status vyc__call_open_later(const vyc_worker_call *call, uint32_t number);
+/* Some call was behind work of a stream: VYC_NOT_READY, or a fault of that work. */
+vyc_status vyc__behind_ask(const vyc_worker *worker, vyc_scope *scope);
+/* No word is written to a ring any more. */
+vyc_status vyc__behind_finish(vyc_worker *worker, int64_t timeout_ns);
+
 /* ---- arguments.c ---- */
 
 /* Copy and lay out the arguments of a checked run. On failure the call is free again. */
 vyc_status vyc__call_prepare(vyc_worker_call *call, uint32_t kernel, const vyc_run *run);
+
+/* What the main stream had on the arrays of the call has ended. */
+void vyc__call_main_ended(vyc_worker_call *call);
 
 /* ---- call.c ---- */
 

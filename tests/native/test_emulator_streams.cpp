@@ -143,6 +143,35 @@ void an_event_orders_two_streams() {
   }
 }
 
+void a_word_orders_two_streams() {
+  for (const StreamMode mode : {StreamMode::threaded, StreamMode::lazy}) {
+    const Session session(mode);
+    CUstream first = make_stream();
+    CUstream second = make_stream();
+    Word word;
+    Word flag;
+    Snapshot snapshot;
+    OK(driver.set("delay_us", 500));
+    flag.set(0xfffffff0u, first);
+    OK(driver.cuStreamSynchronize(first));
+    word.set(7, first);
+    OK(driver.cuStreamWriteValue32(first, flag.address, 3, CU_STREAM_WRITE_VALUE_DEFAULT));
+    if (mode == StreamMode::lazy) OK(driver.cuStreamSynchronize(first));
+    OK(driver.cuStreamWaitValue32(second, flag.address, 2, CU_STREAM_WAIT_VALUE_GEQ));
+    snapshot.take(word, second);
+    OK(driver.cuStreamSynchronize(second));
+    EQUAL(7U, *snapshot.value);
+    EQUAL(3U, flag.get());
+    EQUAL(CUDA_ERROR_INVALID_VALUE, driver.cuStreamWaitValue32(second, flag.address + 1, 2, 0));
+    EQUAL(CUDA_ERROR_INVALID_VALUE, driver.cuStreamWriteValue32(second, 64, 2, 0));
+    EQUAL(CUDA_ERROR_NOT_SUPPORTED, driver.cuStreamWaitValue32(second, flag.address, 2, 1));
+    EQUAL(CUDA_ERROR_INVALID_HANDLE,
+          driver.cuStreamWriteValue32((CUstream)(uintptr_t)0xfff0, flag.address, 2, 0));
+    OK(driver.cuStreamDestroy(first));
+    OK(driver.cuStreamDestroy(second));
+  }
+}
+
 void the_default_stream_orders_blocking_streams_only() {
   for (const StreamMode mode : kModes) {
     const Session session(mode);
@@ -287,6 +316,7 @@ int main(int argc, char **argv) {
   lazy_work_advances_one_operation_a_query();
   threaded_work_goes_on_behind_the_call();
   an_event_orders_two_streams();
+  a_word_orders_two_streams();
   the_default_stream_orders_blocking_streams_only();
   events_measure_time_and_say_when_they_cannot();
   a_destroyed_stream_finishes_its_work();

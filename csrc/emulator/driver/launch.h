@@ -50,6 +50,13 @@ struct WriteWork {
   uint32_t value = 0;
 };
 
+// A wait until a word of memory is at least `value`, modulo 2^32: not a step of a graph here.
+struct AwaitWork {
+  int device = 0;
+  uint64_t address = 0;
+  uint32_t value = 0;
+};
+
 // A function of the host, which may wait for others but may not call the driver.
 struct HostWork {
   CUhostFn function = nullptr;
@@ -77,6 +84,9 @@ CUresult check_resident(const KernelWork &work);
 CUresult check(const CopyWork &work);
 CUresult check(const FillWork &work);
 CUresult check(const WriteWork &work);
+CUresult check(const AwaitWork &work);
+// Until then, or until the device is lost or the library shuts down.
+void run(const AwaitWork &work);
 
 // Runs on a stream's behalf, outside State::mutex; a fault loses the device. `conditionals`: of the
 // graph that it is a node of.

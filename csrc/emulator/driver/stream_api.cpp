@@ -119,6 +119,42 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int 
   });
 }
 
+CUresult CUDAAPI cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                     unsigned int flags) {
+  return call(Call::cuStreamWaitValue32, Need::context, [&]() -> CUresult {
+    if (flags != CU_STREAM_WAIT_VALUE_GEQ) return CUDA_ERROR_NOT_SUPPORTED;
+    State &s = state();
+    Lock lock(s.mutex);
+    std::shared_ptr<Stream> where;
+    if (const CUresult result = enter_stream(s, stream, &where)) return result;
+    if (where->capture != nullptr) return refuse_in_capture(*where);
+    const AwaitWork work{where->device, address, value};
+    if (const CUresult result = check(work)) return result;
+    s.engine.submit(lock, where, [work] { run(work); });
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                      unsigned int flags) {
+  return call(Call::cuStreamWriteValue32, Need::context, [&]() -> CUresult {
+    if (flags != CU_STREAM_WRITE_VALUE_DEFAULT) return CUDA_ERROR_NOT_SUPPORTED;
+    State &s = state();
+    Lock lock(s.mutex);
+    std::shared_ptr<Stream> where;
+    if (const CUresult result = enter_stream(s, stream, &where)) return result;
+    const WriteWork write{where->device, address, value};
+    if (const CUresult result = check(write)) return result;
+    const auto work = std::make_shared<const Work>(write);
+    if (where->capture != nullptr) {
+      capture_work(*where, work);
+      return CUDA_SUCCESS;
+    }
+    s.engine.submit(lock, where, [work] { run(*work); });
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags) {
   return call(Call::cuEventCreate, Need::context, [&]() -> CUresult {
     constexpr unsigned known =

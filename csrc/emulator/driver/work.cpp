@@ -2,6 +2,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "state.h"
 
@@ -174,6 +175,21 @@ CUresult check(const WriteWork &work) {
   if (work.address % sizeof work.value != 0) return CUDA_ERROR_INVALID_VALUE;
   return reached(work.device, work.address, sizeof work.value) == nullptr ? CUDA_ERROR_INVALID_VALUE
                                                                           : CUDA_SUCCESS;
+}
+
+CUresult check(const AwaitWork &work) {
+  return check(WriteWork{work.device, work.address, work.value});
+}
+
+void run(const AwaitWork &work) {
+  const auto block = reached(work.device, work.address, sizeof work.value);
+  if (block == nullptr) return lose_to_freed_memory(work.device, "wait for a word", work.address);
+  const auto *const word = static_cast<const uint32_t *>(block->at(work.address));
+  const auto is_there = [&] {
+    return static_cast<int32_t>(__atomic_load_n(word, __ATOMIC_ACQUIRE) - work.value) >= 0;
+  };
+  while (!is_there() && !state().engine.cancel()->load() && outcome(work.device) == CUDA_SUCCESS)
+    std::this_thread::yield();
 }
 
 void run(const Work &work, Conditionals *conditionals) {

@@ -186,6 +186,7 @@
   X(vyc_stream_synchronize)                    \
   X(vyc_stream_synchronize_for)                \
   X(vyc_stream_wait)                           \
+  X(vyc_stream_wait_worker)                    \
   X(vyc_ticket_notify)                         \
   X(vyc_ticket_query)                          \
   X(vyc_ticket_release)                        \

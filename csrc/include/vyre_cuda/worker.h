@@ -47,9 +47,10 @@ VYC_API vyc_status vyc_worker_create(vyc_worker **worker_out, vyc_prepared *entr
                                      const vyc_worker_desc *desc);
 /* vyc_prepared_run by the worker: kernel number `kernel`. Without a stream, iterations and timing;
  * VYC_E_UNSUPPORTED for these, and for more than VYC_WORKER_CALL_BYTES of host arrays, which are
- * copied to page-locked memory, where the kernel uses them. Work in flight on the buffers is waited
- * for; what is submitted to streams while the call runs is not ordered against it. After
- * VYC_E_TIMEOUT, the call goes on, as there. */
+ * copied to page-locked memory, where the kernel uses them. If work on the buffers is in flight on
+ * streams, the call begins when that has ended, and calls behind it in the same block after it.
+ * What is submitted to streams while the call runs is not ordered against it, except behind
+ * vyc_stream_wait_worker. After VYC_E_TIMEOUT, the call goes on, as there. */
 VYC_API vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
                                   const vyc_run *run);
 /* The same without the wait, for host arrays; VYC_E_UNSUPPORTED for buffers. With one block calls
@@ -57,6 +58,10 @@ VYC_API vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, u
  * thread waits for it or makes another call. */
 VYC_API vyc_status vyc_worker_submit(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
                                      const vyc_run *run);
+/* Work that is given to the stream later begins when the calls submitted so far have ended; no
+ * thread waits for that. Both must be of one context. VYC_E_UNAVAILABLE: the worker has been paused
+ * by the caller, so that these calls may never end. */
+VYC_API vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker);
 /* When this returns, the worker is not on the device: calls that were submitted have ended, others
  * wait. VYC_NOT_READY: they have not ended in the time allowed; the worker is paused all the same.
  */

@@ -115,6 +115,30 @@ def test_a_worker_is_no_kernel_to_be_launched(path: Path, device: vc.Device) -> 
     assert sorted(bundle.on(device)) == ["add_to", "adding_clear_bytes", "saxpy"]
 
 
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("source", [False, True])
+def test_a_worker_of_a_bundle_computes_what_its_kernels_do(
+    path: Path, device: vc.Device, blocks: int, source: bool
+) -> None:
+    workers = {"adding": ["add_to", "saxpy"]}
+    vc.bundle([saxpy(), add_to()], path, targets=TARGETS, source=source, cubins=False, workers=workers)
+    loaded = vc.load_bundle(path).on(device)
+    x, h = np.arange(100, dtype=np.float32), np.arange(100, dtype=np.int32)
+    dx, dout = device.array(x), device.zeros(100, vc.f32)
+
+    with loaded.worker("adding", blocks=blocks, idle=0.2) as worker:
+        assert worker.kernels == (loaded["add_to"], loaded["saxpy"])
+        for a in range(3):
+            np.testing.assert_array_equal(loaded["saxpy"](x, x, float(a)), worker.call(loaded["saxpy"], x, x, float(a)))
+            worker.call(loaded["saxpy"], dx, dx, dout, float(a))
+            np.testing.assert_array_equal(np.float32(a + 1) * x, dout.numpy())
+            np.testing.assert_array_equal(2 * h, worker.submit(loaded["add_to"], h, h).result())
+    with pytest.raises(KeyError):
+        loaded.worker("saxpy")
+    with pytest.raises(ValueError, match="blocks"):
+        loaded.worker("adding", blocks=0)
+
+
 @pytest.mark.parametrize(
     ("workers", "words"),
     [

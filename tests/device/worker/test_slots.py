@@ -60,13 +60,14 @@ class Ring:
         self.next = first
         self.slots[:] = ((first - SLOTS) % 2**32) << 32
         self.answers[:] = (first - SLOTS) % 2**32
-        self.ended[:] = 0
+        self.ended[:] = first
         self._worker = device.load(made.ptx, ENTRY, signature=" ".join(word for _, word in PARAMETERS))
         self._threads = made.threads
 
-    def launch(self, idle: int = LONG, busy: int = LONG) -> None:
+    def launch(self, idle: int = LONG, busy: int = LONG, until: int | None = None) -> None:
+        until = (self.next - SLOTS) % 2**32 if until is None else until
         at = [array.ctypes.data for array in (self.slots, self.answers, self.more, self.ended)]
-        self._worker.launch(*at, self.next, SLOTS - 1, 7, 0, idle, busy, grid=1, block=self._threads)
+        self._worker.launch(*at, until, SLOTS - 1, 7, 0, idle, busy, grid=1, block=self._threads)
 
     def words(self, values: list[float], kernel: int = 0) -> list[int]:
         """Those of the next call, each with its number."""
@@ -153,7 +154,7 @@ def test_several_calls_that_are_there_already(ring: Ring) -> None:
 @pytest.mark.parametrize("limit", ["idle", "busy"])
 def test_it_notes_the_call_with_which_the_next_launch_begins(device: vc.Device, ring: Ring, limit: str) -> None:
     for _ in range(3):
-        ring.ended[:] = 0
+        ring.ended[:] = ring.next
         ring.launch(**{limit: 20_000_000})
         for word, value in enumerate(ring.words([1.0] * ring.count)):
             ring.write(word, value)

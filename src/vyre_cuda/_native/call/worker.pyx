@@ -10,11 +10,12 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, VYC_ROLE_OUT, VYC_ROLE_SCALAR, vyc_prepared, vyc_run, vyc_status, vyc_ticket,
-    vyc_ticket_release, vyc_worker, vyc_worker_close, vyc_worker_create, vyc_worker_desc, vyc_worker_pause,
-    vyc_worker_release, vyc_worker_resume, vyc_worker_run, vyc_worker_stats, vyc_worker_stats_get, vyc_worker_submit,
+    VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, VYC_ROLE_OUT, VYC_ROLE_SCALAR, vyc_prepared, vyc_run, vyc_status,
+    vyc_stream_wait_worker, vyc_ticket, vyc_ticket_release, vyc_worker, vyc_worker_close, vyc_worker_create,
+    vyc_worker_desc, vyc_worker_pause, vyc_worker_release, vyc_worker_resume, vyc_worker_run, vyc_worker_stats,
+    vyc_worker_stats_get, vyc_worker_submit,
 )
-from vyre_cuda._native.core.context cimport Context, load
+from vyre_cuda._native.core.context cimport Context, Stream, load
 from vyre_cuda._native.call.dispatch cimport Dispatcher
 from vyre_cuda._native.call.frame cimport Frame, give_frame, take_frame
 from vyre_cuda._native.call.prepared cimport Arguments, PreparedKernel
@@ -198,6 +199,11 @@ cdef class WorkerHandle:
             return False
         check(status)
         return True
+
+    def _hold_back(self, Stream stream not None) -> None:
+        """What is enqueued on the stream later begins when the calls submitted so far have ended."""
+        with nogil:
+            check(vyc_stream_wait_worker(stream._h, self._h))
 
     def come_back(self) -> None:
         """Undo one pause."""

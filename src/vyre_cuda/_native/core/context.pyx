@@ -424,15 +424,28 @@ cdef class Stream:
         check(vyc_stream_record(self._h, &event._h))
         return event
 
-    def wait(self, Event event not None) -> None:
-        """Make work enqueued from now on wait for an event.
+    def wait(self, event) -> None:
+        """Make work enqueued from now on wait for an event, or for calls of a worker.
 
         Parameters
         ----------
         event
-            An event of any stream of the device.
+            An event of any stream of the device; or a worker of the device, for all calls that were submitted to it.
+
+        Raises
+        ------
+        TypeError
+            It is neither.
+        DeviceUnavailableError
+            The worker is paused, with calls that have not begun.
         """
-        check(vyc_stream_wait(self._h, event._h))
+        if isinstance(event, Event):
+            check(vyc_stream_wait(self._h, (<Event>event)._h))
+            return
+        hold_back = getattr(event, "_hold_back", None)
+        if hold_back is None:
+            raise TypeError(f"a stream waits for an event or a worker, not for {event!r}")
+        hold_back(self)
 
 
 @cython.freelist(8)

@@ -29,14 +29,15 @@ _END = 0xFFFE  # the same, decided here, so that others have their turn
 _END_IDLE = 0xFFFD  # because no call came
 _POLLS = 64  # between two looks at the clock
 # (name, word) of the entry's parameters: the ring, the answers, the rows of larger calls, where the end is noted; the
-# number of the first call, the number of slots less 1, the number of this launch; nanoseconds without a call and
-# nanoseconds in all after which it ends.
+# number of a call that this launch must have answered before it ends, unless it is idle; the number of slots less 1,
+# the number of this launch; nanoseconds without a call and nanoseconds in all after which it ends. The first call is
+# the one that the launch before this one has noted: so a launch can be queued before that has ended.
 PARAMETERS = (
     ("worker_slots", "u64"),
     ("worker_answers", "u64"),
     ("worker_more", "u64"),
     ("worker_ended", "u64"),
-    ("worker_first", "u32"),
+    ("worker_until", "u32"),
     ("worker_mask", "u32"),
     ("worker_launch", "u32"),
     ("worker_reserved", "u32"),
@@ -131,8 +132,8 @@ def entry_lines(kernels: list[list[str]], threads: int, call_bytes: int) -> list
         f".reqntid {threads}, 1, 1",
         "{",
         "  .reg .pred %w_p, %w_q, %w_idle, %w_rest, %w_near;",
-        "  .reg .b32 %w_tid, %w_call, %w_mask, %w_launch, %w_i, %w_low, %w_high, %w_polls, %w_shared, %w_kernel;",
-        "  .reg .b32 %w_x, %w_y, %w_z, %w_nx, %w_ny, %w_nz, %w_tx, %w_ty, %w_tz;",
+        "  .reg .b32 %w_tid, %w_call, %w_until, %w_mask, %w_launch, %w_i, %w_low, %w_high, %w_polls, %w_shared;",
+        "  .reg .b32 %w_kernel, %w_x, %w_y, %w_z, %w_nx, %w_ny, %w_nz, %w_tx, %w_ty, %w_tz;",
         "  .reg .b64 %w_slots, %w_answers, %w_more, %w_ended, %w_limit, %w_busy;",
         "  .reg .b64 %w_at, %w_word, %w_began, %w_since, %w_now;",
         f"  .shared .align 16 .b8 worker_call[{max(SLOT_WORDS * 4, HEADER_BYTES + call_bytes + 15 & ~15)}];",
@@ -153,7 +154,9 @@ def _begin() -> list[str]:
         *lines,
         "  ld.param.u64 %w_limit, [worker_idle];",
         "  ld.param.u64 %w_busy, [worker_busy];",
-        "  ld.param.u32 %w_call, [worker_first];",
+        "  ld.param.u32 %w_until, [worker_until];",
+        "  ld.acquire.sys.global.u64 %w_word, [%w_ended];",
+        "  cvt.u32.u64 %w_call, %w_word;",
         "  ld.param.u32 %w_mask, [worker_mask];",
         "  ld.param.u32 %w_launch, [worker_launch];",
         f"  setp.ge.u32 %w_rest, %w_tid, {WARP};",
@@ -168,7 +171,9 @@ def _wait_for_call() -> list[str]:
         "  @%w_rest bra $W_wait;",
         "  mov.u64 %w_since, %globaltimer;",
         "  sub.u64 %w_now, %w_since, %w_began;",
-        "  setp.gt.s64 %w_q, %w_now, %w_busy;",
+        "  sub.s32 %w_i, %w_call, %w_until;",
+        "  setp.gt.s32 %w_q, %w_i, 0;",
+        "  setp.gt.and.s64 %w_q, %w_now, %w_busy, %w_q;",
         f"  vote.sync.any.pred %w_p, %w_q, {_FULL};",
         "  @%w_p bra $W_end;",
         "  and.b32 %w_i, %w_call, %w_mask;",

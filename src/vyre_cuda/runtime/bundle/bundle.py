@@ -28,6 +28,7 @@ from vyre_cuda.runtime.kernel.kernel import Kernel
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.worker.worker import Worker
 
 _WHOLE_PROGRAM = 1
 _WORKER = 2
@@ -39,8 +40,8 @@ _SITE_KINDS: Final[dict[int, SiteKind]] = {1: "assert", 2: "bounds"}
 class BundledKernel:
     """A kernel in a bundle. `program` has the parameters, sizes, block and work of the program, and its body if
     `has_source`; `targets` are those it was compiled for, in ascending order, `cubins` those with machine code, and
-    `specialize` has the values by name that it was compiled for. `is_worker`: it is a worker for C
-    hosts, no kernel, and its parameters have the names of the worker's kernels."""
+    `specialize` has the values by name that it was compiled for. `is_worker`: it is a worker,
+    no kernel, and its parameters have the names of the worker's kernels."""
 
     name: str
     program: Program
@@ -155,6 +156,7 @@ class LoadedBundle(Mapping[str, Kernel]):
         self.bundle = bundle
         self.device = device
         self._loaded: dict[str, Kernel] = {}
+        self._variants: dict[str, tuple[int, bool]] = {}  # of each: its number, and whether that is machine code
         self._lock = threading.Lock()
 
     def __getitem__(self, name: str) -> Kernel:
@@ -165,7 +167,7 @@ class LoadedBundle(Mapping[str, Kernel]):
             raise KeyError(name)
         with self._lock:
             if name not in self._loaded:
-                self._loaded[name] = _load(self.bundle, self.device, name)
+                self._loaded[name], self._variants[name] = _load(self.bundle, self.device, name)
             return self._loaded[name]
 
     def graph(self, name: str) -> Graph:
@@ -194,6 +196,43 @@ class LoadedBundle(Mapping[str, Kernel]):
         launched = {step[1] for step in row["steps"] if step[0] == LAUNCH}
         kernels = [self[each] if number in launched else None for number, each in enumerate(self.bundle.kernels)]
         return record(self.device, row, kernels)
+
+    def worker(self, name: str, *, blocks: int = 1, idle: float = 1.0) -> Worker:
+        """A worker of the bundle on the device, without compiling anything.
+
+        Parameters
+        ----------
+        name
+            The worker's name.
+        blocks, idle
+            As for `Device.worker`.
+
+        Returns
+        -------
+        Worker
+            The worker; its `kernels` are those of this mapping, in the order in which the bundle was given them.
+
+        Raises
+        ------
+        KeyError
+            There is none.
+        ValueError
+            `blocks` or `idle` is out of range.
+        UnsupportedError
+            The bundle has no code that the device can run.
+        """
+        from vyre_cuda.runtime.bundle.bundled_worker import worker_of
+
+        bundle = self.bundle
+        if name not in bundle.kernels or not bundle.kernels[name].is_worker:
+            raise KeyError(name)
+        index, program = list(bundle.kernels).index(name), bundle.kernels[name].program
+
+        def row_of(variant: int) -> dict[str, Any]:
+            return {**bundle._file.variant(index, variant), "block": program.block}
+
+        members = {p.name: self[p.name] for p in program.parameters}
+        return worker_of(self.device, name, members, self._variants, row_of, blocks=blocks, idle=idle)
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, kernel in self.bundle.kernels.items() if not kernel.is_worker)
@@ -309,10 +348,10 @@ class BundledChecks(Checks):
         )
 
 
-def _load(bundle: Bundle, device: Device, name: str) -> Kernel:
+def _load(bundle: Bundle, device: Device, name: str) -> tuple[Kernel, tuple[int, bool]]:
     kernel_row = bundle.kernels[name]
     tag = device._kernels.new_tag()
-    prepared, variant, _ = bundle._file.load(device.context, name, tag)
+    prepared, variant, is_cubin = bundle._file.load(device.context, name, tag)
     lowered = _lowered(bundle._file.variant(list(bundle.kernels).index(name), variant), kernel_row.program)
     kernel = Kernel(
         device,
@@ -328,7 +367,7 @@ def _load(bundle: Bundle, device: Device, name: str) -> Kernel:
     )
     kernel.is_without_body = not kernel_row.has_source
     device._kernels.checks.add(tag, kernel.checks)
-    return kernel
+    return kernel, (variant, is_cubin)
 
 
 def _lowered(row: Mapping[str, Any], program: Program) -> Lowered:

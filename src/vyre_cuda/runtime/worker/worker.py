@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.call.worker import WorkerCall, WorkerHandle
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.errors import KernelTimeoutError, UnsupportedError
@@ -50,20 +51,28 @@ class Worker(WorkerHandle):
     idle: float
 
     def __init__(
-        self, device: Device, kernels: Any, *, blocks: int = 1, idle: float = 1.0, busy: float = 0.01, first: int = 1
+        self,
+        device: Device,
+        kernels: Any,
+        *,
+        blocks: int = 1,
+        idle: float = 1.0,
+        busy: float = 0.01,
+        first: int = 1,
+        entry: tuple[PreparedKernel, Kernel] | None = None,
     ) -> None:
         """`busy`: seconds after which it ends between two calls, and is launched again. `first`: the number of the
-        first call, modulo 2^32."""
+        first call, modulo 2^32. `entry`: the kernels as one, and the kernel that clears; None: they are compiled."""
         most = min(MOST_BLOCKS, device.properties.multiprocessor_count)
         if not 1 <= blocks <= most:
             raise ValueError(f"blocks={blocks!r}; a worker on this device has 1 to {most}")
         if not 0 < idle <= _LONGEST:
             raise ValueError(f"idle={idle!r}; it must be more than 0 and at most {_LONGEST:.0f} seconds")
         given = (kernels,) if isinstance(kernels, Kernel) else tuple(kernels)
-        listed = kernels_of(device, given)
-        entry, clearing = entry_of(device, listed)
+        listed = given if entry is not None else kernels_of(device, given)
+        own, clearing = entry if entry is not None else entry_of(device, listed)
         times = round(idle * _SECOND), round(busy * _SECOND)
-        super().__init__(entry, listed, given, clearing.prepared, *times, first & _MOST_NUMBER, blocks)
+        super().__init__(own, listed, given, clearing.prepared, *times, first & _MOST_NUMBER, blocks)
         self.device = device
         self.blocks = blocks
         self.idle = idle

@@ -1,0 +1,122 @@
+/* The order between calls and streams, without a wait of the host.
+ *
+ * A call whose arrays are in flight on streams goes to the ring like any other, but without its
+ * number, so the device does not take it yet. A stream of the worker, `behind`, waits for those
+ * streams and then writes the number. That stream serves all calls, in the order in which they came
+ * to it; each waits only for what was given to a stream before it, so no two wait for each other.
+ *
+ * The other way round a stream waits for the answer of a call. A launch of the worker can end
+ * before it has taken that call, and nobody may be there to launch it again; so one more is queued
+ * behind it, which ends when the call has been answered. */
+#include "worker.h"
+
+static vyc_status make_behind(vyc_worker *worker) {
+  vyc_context *context = worker->child.context;
+  VYC_CU_RESULT;
+  vyc_status status = VYC_OK;
+  vyc__claim_take(&worker->claim);
+  if (worker->behind == NULL)
+    status = VYC_CU(context, cuStreamCreate, &worker->behind, CU_STREAM_NON_BLOCKING);
+  vyc__claim_drop(&worker->claim);
+  return status;
+}
+
+vyc_status vyc__call_behind_main(vyc_worker_call *call) {
+  vyc_worker *worker = call->worker;
+  VYC_TRY(make_behind(worker));
+  call->is_behind = true;
+  return vyc__stream_after_main(worker->child.context, worker->behind);
+}
+
+vyc_status vyc__call_behind_slots(vyc_worker_call *call, uint64_t slots, const vyc_far_set *far) {
+  vyc_worker *worker = call->worker;
+  VYC_TRY(make_behind(worker));
+  call->is_behind = true;
+  VYC_EACH_SLOT(slot, slots, far)
+  VYC_TRY(vyc__stream_after_slot(worker->child.context, worker->behind, slot));
+  return VYC_OK;
+}
+
+vyc_status vyc__call_open_later(const vyc_worker_call *call, uint32_t number) {
+  vyc_worker *worker = call->worker;
+  vyc_context *context = worker->child.context;
+  VYC_CU_RESULT;
+  VYC_TRY(vyc__worker_enter(context, call->scope));
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  const vyc_status status =
+      VYC_CU(context, cuStreamWriteValue32, worker->behind, vyc__ring_gate(call->lane, number),
+             number, CU_STREAM_WRITE_VALUE_DEFAULT);
+  vyc__capture_restore(context->driver, mode);
+  return status;
+}
+
+vyc_status vyc__behind_ask(const vyc_worker *worker, vyc_scope *scope) {
+  vyc_context *context = worker->child.context;
+  VYC_TRY(vyc__worker_enter(context, scope));
+  const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
+  const vyc_status status =
+      vyc__ready(context, context->driver->cuStreamQuery(worker->behind), "cuStreamQuery");
+  vyc__capture_restore(context->driver, mode);
+  return status == VYC_OK ? VYC_NOT_READY : status;
+}
+
+vyc_status vyc__behind_finish(vyc_worker *worker, int64_t timeout_ns) {
+  vyc__claim_take(&worker->claim);
+  const CUstream behind = worker->behind;
+  vyc__claim_drop(&worker->claim);
+  return behind == NULL ? VYC_OK : vyc__stream_finish(worker->child.context, behind, timeout_ns);
+}
+
+/* ---- a stream behind calls ------------------------------------------------------------------- */
+
+/* The caller has the claim. VYC_NOT_READY: a driver call waits for the device, and nobody may
+ * launch the worker. */
+static vyc_status wait_for_lane(CUstream stream, vyc_lane *lane) {
+  vyc_worker *worker = lane->worker;
+  vyc_context *context = worker->child.context;
+  const uint32_t last = lane->next - 1;
+  VYC_CU_RESULT;
+  if (vyc__ring_is_answered(lane, last)) return VYC_OK;
+  if (atomic_load(&worker->pauses) != 0)
+    return vyc__fail(VYC_E_UNAVAILABLE, "worker",
+                     "the worker is paused, with calls that have not begun: resume it first");
+  if (vyc__worker_is_paused(worker)) return VYC_NOT_READY;
+  VYC_TRY(vyc__lane_go_until(lane, last));
+  return VYC_CU(context, cuStreamWaitValue32, stream, vyc__ring_answer(lane, last), last,
+                CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+static vyc_status wait_for_lanes(CUstream stream, vyc_worker *worker) {
+  vyc_status status = VYC_OK;
+  vyc__claim_take(&worker->claim);
+  for (uint32_t i = 0; status == VYC_OK && i < worker->lane_count; i++)
+    status = wait_for_lane(stream, &worker->lanes[i]);
+  vyc__claim_drop(&worker->claim);
+  return status;
+}
+
+static vyc_status wait_for_worker(vyc_stream *stream, vyc_worker *worker) {
+  vyc_context *context = worker->child.context;
+  vyc_launch_stream on;
+  VYC_TRY(vyc__launch_stream_of(context, &on, stream));
+  if (on.captured)
+    return vyc__fail(VYC_E_INVALID, "worker", "the stream is being captured: it cannot wait");
+  vyc_pace pace = vyc__pace_begin(-1, 0);
+  for (;;) {
+    const vyc_status status = wait_for_lanes(on.stream, worker);
+    if (status != VYC_NOT_READY) return status;
+    VYC_TRY(vyc__check_usable(context));
+    VYC_TRY(vyc__pace(context, &pace));
+  }
+}
+
+vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker) {
+  VYC_REQUIRE(stream != NULL && worker != NULL);
+  VYC_REQUIRE(stream->child.context == worker->child.context);
+  vyc_context *context = worker->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status = wait_for_worker(stream, worker);
+  vyc__leave(context, &scope);
+  return status;
+}
