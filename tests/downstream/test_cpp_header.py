@@ -121,6 +121,7 @@ def test_a_request_makes_few_driver_calls(tmp_path: Path, bundle: Path, words: t
     assert dict(line.split() for line in told.splitlines()) == {name: f"{10 * n}" for name, n in expected.items()}
 
 
+@pytest.mark.thin
 def test_a_request_makes_no_allocation_lock_or_environment_read(tmp_path: Path, bundle: Path) -> None:
     counter = tmp_path / "counter.so"
     source = ROOT / "tests" / "device" / "calls" / "budget" / "counter.c"

@@ -54,6 +54,7 @@ def test_the_service_answers_rightly_beside_faults(bundles: Path, tmp_path: Path
     assert "# TYPE vyre_kernel_launches counter\n" in done.stdout
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize(("standard", "most"), [("c++17", 20000), ("c++20", 24000)])
 def test_the_unit_that_uses_the_library_stays_quick_to_compile(bundles: Path, standard: str, most: int) -> None:
     """Lines after preprocessing, of which std::vector and vyre_cuda.hpp make 16,000 and 19,000; and functions made."""
