@@ -1,9 +1,10 @@
 """Kernels written with rows and columns beside the same written flat, on 2^28 elements of a GPU.
 
-    python benchmarks/probes/index_forms.py [--most-cost N] [--device 0]
+    python benchmarks/probes/index_forms.py [--turns 40] [--width 16384] [--most-cost N] [--device 0]
 
-Prints the time of each kernel (the least and the median of 40 launches, in turns), its elements a thread, and the ratio
-to the form written by hand. `--most-cost` changes what the elements of a thread may cost together (`passes.elements`).
+Prints the time of each kernel (the least and the median of so many launches, in turns), its elements a thread, and both
+times as a ratio to those of the form written by hand. `--most-cost` changes what the elements of a thread may cost
+together (`passes.elements`).
 """
 
 from __future__ import annotations
@@ -80,11 +81,12 @@ def main() -> None:
                 device.synchronize()
                 if turn >= 3:
                     times[name].append((time.perf_counter() - begin) * 1e3)
+        print(f"{'kernel':26}a thread   least ms  median ms  to hand: least median")
         for name, taken in times.items():
             hand = times[name if name.endswith("_by_hand") else f"{name}_by_hand"]
-            ratio = statistics.median(taken) / statistics.median(hand)
-            best = f"{min(taken):8.4f} ms {statistics.median(taken):8.4f} ms"
-            print(f"{name:26}{count[name]:3} a thread {best} {ratio:7.3f}", flush=True)
+            least, median = min(taken), statistics.median(taken)
+            ratios = f"{least / min(hand):14.3f} {median / statistics.median(hand):6.3f}"
+            print(f"{name:26}{count[name]:8} {least:10.4f} {median:10.4f} {ratios}")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from vyre_cuda.codegen.lowering.integers import wrap_to
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.intervals import FULL, wrap
 from vyre_cuda.codegen.ssa.peephole import Builder
+from vyre_cuda.codegen.ssa.ssa import Function
 from vyre_cuda.ir.core.types import INTEGERS, Type, bool_, i64, u32, u64
 
 WORD = 1 << 32
@@ -321,3 +322,22 @@ def test_a_pure_value_is_made_once_and_only_found_where_it_dominates(truth: bool
 
     assert (builder.apply("add", x, y) == inner) is truth
     assert not truth or inner == outer
+
+
+def test_entry_values_and_literals_made_in_a_scope_are_found_behind_it_and_others_are_not() -> None:
+    function = Function()
+    function.open_scope()
+    function.open_scope()
+    thread, one = function.entry_value("special", "u32", (), "%tid.x"), function.constant("u32", 1)
+    total = function.value("add", "u32", (thread, one))
+    function.remember(("key", "u32", (one,), None), total)
+    function.close_scope()
+
+    assert function.value("special", "u32", (), "%tid.x") == thread
+    again = function.value("add", "u32", (thread, one))
+    function.close_scope()
+
+    assert function.value("special", "u32", (), "%tid.x") == thread
+    assert function.constant("u32", 1) == one
+    assert function.find(("key", "u32", (one,), None)) is None
+    assert len({total, again, function.value("add", "u32", (thread, one))}) == 3

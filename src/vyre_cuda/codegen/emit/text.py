@@ -7,13 +7,12 @@ immediates; an unused value has no instruction. The same function gives the same
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre_cuda.codegen.core.lowered import KernelParameter
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.jumps import needless_and_targets
-from vyre_cuda.codegen.forms.isel import BITS, FLOATS, REGISTER_CLASS, TYPED_BY_FIRST, Template, select
+from vyre_cuda.codegen.forms.isel import BITS, FLOATS, REGISTER_CLASS, TYPED_BY_FIRST, select
 from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form, VectorForm
 from vyre_cuda.codegen.lowering.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, Memory, Place, symbol_name
 from vyre_cuda.codegen.ssa.ssa import Effect, Function
@@ -41,8 +40,11 @@ _CLASSES = (
 )
 # How the names of registers of each type begin.
 _PREFIXES = {type_: prefix for type_, (_, prefix) in REGISTER_CLASS.items()}
-# The places of a template that has the result and then so many operands, each once.
-_IN_ORDER = tuple(tuple(range(operands + 1)) for operands in range(9))
+# The names of registers that were needed before, by class and number.
+_NAMES: dict[str, dict[int, str]] = {prefix: {} for prefix, _ in _CLASSES}
+_MOST_NAMES = 2048
+# What is between result and operands if it has each once in order; the instruction as a %-format, and its places.
+_Line: TypeAlias = tuple[tuple[str, ...], str, tuple[int, ...]]
 
 
 # How a line begins that says which statement the instructions after it belong to.
@@ -52,6 +54,14 @@ STATEMENT_MARK = "  // s"
 def statement_comment(number: int) -> str:
     """The comment before the instructions of a statement, by its number in the order of the program's text."""
     return f"s{number}"
+
+
+def _new_name(prefix: str, number: int) -> str:
+    """The name of a register, kept for kernels to come if it is one of the first."""
+    name = f"{prefix}{number}"
+    if number < _MOST_NAMES:
+        _NAMES[prefix][number] = name
+    return name
 
 
 def entry_name(program: Program) -> str:
@@ -240,15 +250,13 @@ class _Emitter:
         self._debug = debug
         self._names: list[str] = [""] * len(function.ops)
         self._register_names: dict[int, str] = {}
-        self._templates: dict[tuple[str, str], Template] = {}
+        self._templates: dict[str, dict[str, _Line]] = {}  # by op and the type that selects it
         self._lanes_of: dict[int, list[int]] | None = None
         self._lines: list[str] = []
         self._leave = "ret;" if rows is None else rows.leave
         self._barrier = "bar.sync 0;" if rows is None else rows.barrier
         self._marked = 0  # lines so far when the last was a mark
-        numbers = {prefix: count() for prefix, _ in _CLASSES}
-        self._numbers = numbers
-        self._fresh = {type_: map(prefix.__add__, map(str, numbers[prefix])) for type_, prefix in _PREFIXES.items()}
+        self._counts: dict[str, int] = {prefix: 0 for prefix, _ in _CLASSES}
         self.parameters = {
             (p.kind, p.name): (symbol_name("p", number, p.name), _parameter_word(p))
             for number, p in enumerate(parameters)
@@ -270,12 +278,15 @@ class _Emitter:
         last = code[-1] if code else None
         if last is None or isinstance(last, int) or last[0] != "return" or last[1]:
             self._lines.append(f"  {self._leave}")
-        return self._lines, {prefix: next(number) for prefix, number in self._numbers.items()}
+        return self._lines, self._counts
 
     # ---- names ----
 
     def _fresh_name(self, type_: str) -> str:
-        return next(self._fresh[type_])
+        prefix = _PREFIXES[type_]
+        number = self._counts[prefix]
+        self._counts[prefix] = number + 1
+        return _NAMES[prefix].get(number) or _new_name(prefix, number)
 
     def _register(self, register: int) -> str:
         name = self._register_names.get(register)
@@ -329,9 +340,8 @@ class _Emitter:
         """The lines of the values that are used and of the effects but those branches, with those labels."""
         function, live, names = self._function, self._live, self._names
         ops, types, args, templates = function.ops, function.types, function.args, self._templates
-        lines, fresh, pinned = self._lines, self._fresh, function.pinned
-        specials, by_first, debug = _SPECIAL, TYPED_BY_FIRST, self._debug
-        words: tuple[str, ...]
+        lines, counts, pinned, debug = self._lines, self._counts, function.pinned, self._debug
+        prefixes, pools, by_first = _PREFIXES, _NAMES, TYPED_BY_FIRST
         for position, item in enumerate(code):
             if not isinstance(item, int):
                 kind, _, attr = item
@@ -346,12 +356,14 @@ class _Emitter:
             op = ops[item]
             if not live[item] and op != "atomic":
                 continue
-            of = args[item]
-            if op in specials:
-                specials[op](self, item, of)
-                continue
-            key = (op, types[of[0 if op in by_first else -1]])
-            line, places = templates.get(key) or self._template(*key, len(of))
+            of, by_type = args[item], templates.get(op)
+            if by_type is None:
+                if op in _SPECIAL:
+                    _SPECIAL[op](self, item, of)
+                    continue
+                by_type = templates[op] = {}
+            type_ = types[of[0 if op in by_first else -1]]
+            pieces, line, places = by_type.get(type_) or self._template(op, type_, len(of))
             many = len(of)
             if many == 2:
                 one, other = of
@@ -363,24 +375,34 @@ class _Emitter:
             if pinned and item in pinned:
                 name = self._register(pinned[item])
             else:
-                name = next(fresh[types[item]])
+                prefix = prefixes[types[item]]
+                number = counts[prefix]
+                counts[prefix] = number + 1
+                name = pools[prefix].get(number) or _new_name(prefix, number)
             names[item] = name
-            words = (name, left, right) if many == 2 else (name, left) if many == 1 else (name, *operands)
-            if places:
-                words = tuple([words[place] for place in places])
-            if debug:
-                self._emit(line % words, item)
+            if pieces and many == 2:
+                begin, second, third, end = pieces
+                text = f"{begin}{name}{second}{left}{third}{right}{end}"
+            elif pieces and many == 1:
+                begin, second, end = pieces
+                text = f"{begin}{name}{second}{left}{end}"
             else:
-                lines.append(line % words)
+                words = [name, left, right] if many == 2 else [name, left] if many == 1 else [name, *operands]
+                text = line % tuple([words[place] for place in places])
+            if debug:
+                self._emit(text, item)
+            else:
+                lines.append(text)
 
     def _nothing(self, _value: int, _args: tuple[int, ...]) -> None:
         """A value that has no instruction of its own."""
 
-    def _template(self, op: str, type_: str, operands: int) -> Template:
-        """The instruction of an op, with its places unless they are the result and so many operands in order."""
+    def _template(self, op: str, type_: str, operands: int) -> _Line:
+        """The instruction of an op."""
         line, places = select(op, type_, self._target)
         indented = line if self._debug else f"  {line}"
-        found = self._templates[op, type_] = (indented, () if places == _IN_ORDER[operands] else places)
+        in_order = places == tuple(range(operands + 1)) and "%%" not in line
+        found = self._templates[op][type_] = (tuple(indented.split("%s")) if in_order else (), indented, places)
         return found
 
     def _parameter(self, value: int, _args: tuple[int, ...]) -> None:

@@ -219,7 +219,7 @@ class Memory:
         type_ = function.types[index]
         # The last one first, as that is what most programs compare.
         for further in range(0 if found is None else 2 * count - 1 - found[1], 0, -1):
-            step = function.find(("const", type_, (), wrap(type_, above + further)))
+            step = function.known_constant(type_, wrap(type_, above + further))
             later = None if step is None else function.find(("add", type_, (first, step), None))
             if later is not None and self.builder.facts.proves_less(later, bound):
                 return True

@@ -46,9 +46,11 @@ class Function:
     """The values and the code of one kernel."""
 
     __slots__ = (
+        "_before",
+        "_constants",
         "_entry",
+        "_late",
         "_shared",
-        "_undo",
         "aliases",
         "args",
         "attrs",
@@ -75,41 +77,44 @@ class Function:
         self.aliases: dict[int, int] = {}  # read that needs no copy of the register
         self.labels = 0
         self._entry: dict[Key, int] = {}
+        self._constants: dict[tuple[str, int], int] = {}
         self._shared: dict[Key, int] = {}  # with the entry values that no scope had before
-        self._undo: list[list[Key]] = []
+        self._before: list[int] = []  # of each open scope: how many were shared
+        self._late: list[Key] = []  # entry values that an open scope has shared
 
     # ---- values ----
 
     def constant(self, type_: str, value: int) -> int:
         """A literal: an int of the type's range, the bit pattern of a float, 0 or 1 of a pred."""
-        key = ("const", type_, (), value)
-        found = self._shared.get(key)
+        key = (type_, value)
+        found = self._constants.get(key)
         if found is None:
-            found = self._shared[key] = self._append(*key)
+            found = self._constants[key] = self._append("const", type_, (), value)
         return found
+
+    def known_constant(self, type_: str, value: int) -> int | None:
+        """The literal, if there is one."""
+        return self._constants.get((type_, value))
 
     def value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """A pure value, computed here unless a dominating one is the same."""
         key = (op, type_, args, attr)
-        shared = self._shared
-        found = shared.get(key)
-        if found is None:
-            depends, needs = self.depends, _OWN.get(op)
+        depends = self.depends
+        made = len(depends)
+        found = self._shared.setdefault(key, made)
+        if found == made:
+            needs = _OWN.get(op)
             if needs is None or op == "where":
-                found = self._append(op, type_, args, attr)
+                self._append(op, type_, args, attr)
             else:
                 for arg in args:
                     needs |= depends[arg]
-                found = len(depends)
                 depends.append(needs)
                 self.ops.append(op)
                 self.types.append(type_)
                 self.args.append(args)
                 self.attrs.append(attr)
-            shared[key] = found
-            self.code.append(found)
-            if self._undo:
-                self._undo[-1].append(key)
+            self.code.append(made)
         return found
 
     def following(self, ops: tuple[str, ...], types: tuple[str, ...], args: tuple[tuple[int, ...], ...]) -> int:
@@ -126,8 +131,6 @@ class Function:
         self.code += range(made, end)
         keys: list[Key] = [(op, type_, of, None) for op, type_, of in zip(ops, types, args, strict=True)]
         self._shared.update(zip(keys, range(made, end), strict=True))
-        if self._undo:
-            self._undo[-1] += keys
         return end - 1
 
     def entry_value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
@@ -139,6 +142,8 @@ class Function:
             self.entry.append(found)
             if key not in self._shared:
                 self._shared[key] = found
+                if self._before:
+                    self._late.append(key)
         return found
 
     def fresh(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
@@ -157,10 +162,7 @@ class Function:
 
     def remember(self, key: Key, value: int) -> None:
         """Let `find` give this value until the scope closes."""
-        if key not in self._shared:
-            self._shared[key] = value
-            if self._undo:
-                self._undo[-1].append(key)
+        self._shared.setdefault(key, value)
 
     def _append(self, op: str, type_: str, args: tuple[int, ...], attr: Any) -> int:
         depends = self.depends
@@ -205,20 +207,24 @@ class Function:
     def rewritten(self) -> list[int | Effect]:
         """Begin the code anew: what it was, to be put back with changes. Of values, only entry values are found."""
         before, self.code = self.code, []
-        self._shared = {key: value for key, value in self._shared.items() if key[0] == "const"}
-        self._shared.update(self._entry)
+        self._shared = dict(self._entry)
         return before
 
     # ---- scopes ----
 
     def open_scope(self) -> None:
-        self._undo.append([])
+        self._before.append(len(self._shared))
 
     def close_scope(self) -> None:
         """Values of the scope are no longer found."""
         shared = self._shared
-        for key in self._undo.pop():
-            del shared[key]
+        forget = shared.popitem  # the last one
+        for _ in range(len(shared) - self._before.pop()):
+            forget()
+        for key in self._late:
+            shared.setdefault(key, self._entry[key])
+        if not self._before:
+            self._late.clear()
 
 
 def liveness(function: Function) -> tuple[bytearray, set[int]]:
