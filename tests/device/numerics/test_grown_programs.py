@@ -99,6 +99,15 @@ def test_a_run_reports_what_differs_and_what_fired_too_seldom(
     assert grown_rules.main() == 0
 
 
+def test_a_run_leaves_out_what_the_table_no_longer_has(tmp_path: Path) -> None:
+    run = Run(0)
+    gone = Row("rotated_by_or", "u8", 64, 0, 0)
+    run.rows[gone.rule, gone.type], run.digests[gone.rule, gone.type] = gone, set()
+    run.write(tmp_path / "one.json", "emulator", 0)
+
+    assert Run(0, tmp_path / "one.json").rows == Run(0).rows
+
+
 def test_a_run_goes_on_where_another_one_ended(shared_device: vc.Device, tmp_path: Path) -> None:
     run, rule = Run(3), RULES[0]
     type_ = rule.types[0]

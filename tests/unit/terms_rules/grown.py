@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from tests.unit.terms_rules.meaning import Array, names
 from tests.unit.terms_rules.operands import some
 from vyre_cuda.codegen.terms.patterns import Pattern
 from vyre_cuda.codegen.terms.rules import Rule
+from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Load, Local, Stmt, Store
+from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.types import Type
 
 INSTANCES = 16
@@ -26,6 +29,17 @@ ELEMENTS = 32
 _TRIES = 20_000
 
 Interval = tuple[int, int]
+
+# What stands around the instances, which are put into it as they are.
+_FRAME = """program grown
+block {}
+{}
+out out: {}[multiply(size(x), u32:{})]
+work size(x)
+
+let i = global_id.x
+"""
+_I = Local(vc.u32, "i")
 
 
 class Bounds:
@@ -76,11 +90,11 @@ def _mask(rule: Rule, type_: Type, rng: random.Random) -> dict[str, Interval]:
     return {}
 
 
-def _element(name: str, type_: Type, rng: random.Random) -> str:
+def _element(name: str, type_: Type, rng: random.Random) -> Expr:
     """An element of an array, mostly with an op on it."""
-    element, number = f"load({name}[i])", rng.getrandbits(type_.bits)
+    element, number = Load(type_, name, _I), rng.getrandbits(type_.bits)
     op = rng.choice(("", "bitwise_xor", "add", "subtract", "multiply"))
-    return f"{op}({element}, {_literal(type_, number | 1)})" if op else element
+    return Apply(type_, op, (element, _literal(type_, number | 1))) if op else element
 
 
 def _intervals(rule: Rule, type_: Type, rng: random.Random) -> dict[str, Interval]:
@@ -112,35 +126,40 @@ def _intervals(rule: Rule, type_: Type, rng: random.Random) -> dict[str, Interva
     raise ValueError(f"no bounds found for which the conditions of {rule.name} hold in {type_}")
 
 
-def _text(pattern: Pattern, type_: Type, variables: Mapping[str, str]) -> str:
+def _expression(pattern: Pattern, type_: Type, variables: Mapping[str, Expr]) -> Expr:
     if pattern.op == "variable":
         return variables[pattern.name]
     if pattern.op == "literal":
         return _literal(type_, pattern.number)
-    return f"{pattern.op}({', '.join(_text(part, type_, variables) for part in pattern.parts)})"
+    parts = tuple([_expression(part, type_, variables) for part in pattern.parts])
+    return Apply(vc.bool_ if OPS[pattern.op].result == "bool" else type_, pattern.op, parts)
 
 
-def _literal(type_: Type, number: int) -> str:
-    wrapped = number & ((1 << type_.bits) - 1)
-    return f"{type_}:{wrapped - (1 << type_.bits) if wrapped > type_.maximum else wrapped}"
+def _literal(type_: Type, number: int) -> Const:
+    return Const(type_, number & ((1 << type_.bits) - 1))
+
+
+def _bounded(element: Expr, type_: Type, low: int, high: int) -> Expr:
+    above = Apply(type_, "maximum", (element, _literal(type_, low)))
+    return Apply(type_, "minimum", (above, _literal(type_, high)))
 
 
 def program(rule: Rule, type_: Type, seed: int, instances: int = INSTANCES) -> vc.Program:
     """Instances of the rule: out[k * ELEMENTS + i] is the left side of the k-th, in statement k + 1."""
     rng = random.Random(f"{rule.name} {type_} {seed}")
     used = names(rule)
-    lines = [f"program grown\nblock {ELEMENTS}", *(f"in {name}: {type_}" for name in used)]
-    lines += [f"out out: {type_}[multiply(size(x), u32:{instances})]", "work size(x)", "", "let i = global_id.x"]
+    stores: list[Stmt] = []
     for k in range(instances):
-        variables = {}
+        variables: dict[str, Expr] = {}
         for name, (low, high) in _intervals(rule, type_, rng).items():
             element = _element(name, type_, rng)
-            bounded = f"minimum(maximum({element}, {_literal(type_, low)}), {_literal(type_, high)})"
             whole = (low, high) == (type_.minimum, type_.maximum)
-            variables[name] = _literal(type_, low) if low == high else element if whole else bounded
-        place = f"out[add(i, u32:{k * ELEMENTS})]"
-        lines.append(f"store {place}, {_text(rule.left, type_, variables)}")
-    return vc.parse("\n".join(lines) + "\n")
+            number = _literal(type_, low) if low == high else element
+            variables[name] = number if low == high or whole else _bounded(element, type_, low, high)
+        place = Apply(vc.u32, "add", (_I, Const(vc.u32, k * ELEMENTS)))
+        stores.append(Store("out", place, _expression(rule.left, type_, variables)))
+    frame = vc.parse(_FRAME.format(ELEMENTS, "\n".join(f"in {name}: {type_}" for name in used), type_, instances))
+    return replace(frame, body=(*frame.body, *stores))
 
 
 def operands(rule: Rule, type_: Type, seed: int) -> tuple[Array, ...]:
