@@ -21,7 +21,8 @@ _IN_OTHER_WORDS = (
     (
         "an expression has no truth value in Python, only on the device: branch with b.if_(...), choose with "
         "vc.where(...), combine with & and |, and write 0 <= i < n as (0 <= i) & (i < n)",
-        "a value of the device has no truth value in Python, which runs this function: decorate it with @vc.func",
+        "a value of the device has no truth value in Python, which runs this: compare single values, and decorate a "
+        "function with @vc.func",
     ),
     ("must be real number, not Value", "a value of the device in a function of Python: write vc.sqrt(x) and the like"),
     (
@@ -37,6 +38,19 @@ _IN_OTHER_WORDS = (
         "a value of the device where Python needs a number: write vc.i32(x), or another type",
     ),
     ("'Value' object is not callable", "this is a number and no function: write it without (...)"),
+    (
+        "'Value' object cannot be interpreted as an integer",
+        "a value of the device where Python needs a whole number: decorate the function with @vc.func, whose `for` "
+        "loops on the device",
+    ),
+    *(
+        (said, 'a value of the device in a text of Python: write an f-string, as in print(f"x is {x}")')
+        for said in (
+            "sequence item 0: expected str instance, Value found",
+            "can't multiply sequence by non-int of type 'Value'",
+            'can only concatenate str (not "Value") to str',
+        )
+    ),
     *(
         (f"'LaunchId' object is not {what}", "an id has three axes: write one, as in vc.global_id.x")
         for what in ("callable", "subscriptable")
@@ -77,7 +91,7 @@ _IN_OTHER_WORDS = (
     ("continue_ outside", "`continue` outside"),
 )
 # The classes of values of the device, which all are a Value to a user.
-_KINDS = re.compile(r"('|slices, not )(?:Unplaced|Variable|Scalar)\b")
+_KINDS = re.compile(r"""(['"]|slices, not |instance, )(?:Unplaced|Variable|Scalar)\b""")
 
 
 def message_of(error: Exception) -> str:

@@ -34,6 +34,17 @@ def between(x: vc.In[T], lo: vc.const, hi: vc.const = 60):
         out[i] = v if T(lo) <= v <= T(hi) else T(0)
 
 
+def test_a_device_array_from_around_a_kernel_is_refused_as_its_contents_change(device: vc.Device) -> None:
+    around = device.array(X)
+
+    @vc.kernel
+    def first(x: vc.InOut[vc.f32]):
+        x[0] = around[0]
+
+    with pytest.raises(vc.ProgramError, match="around is a DeviceArray, whose contents can change: pass it as a param"):
+        first(np.zeros(1, np.float32))
+
+
 @pytest.fixture(autouse=True)
 def as_default(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The device of the tests is that of calls with NumPy arrays."""

@@ -123,6 +123,16 @@ def test_a_cell_of_a_prompt_is_a_file_of_the_user(monkeypatch: pytest.MonkeyPatc
         assert (finding.column, finding.expression) == (12, "x[i] * i")
 
 
+@pytest.mark.filterwarnings("ignore:assertion is always true:SyntaxWarning")
+def test_an_assertion_in_parentheses_is_refused_rather_than_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "@vc.kernel\ndef f(x: vc.InOut[vc.f32]):\n    assert (x[0] > 0, 'positive')\n"
+    monkeypatch.setitem(linecache.cache, "<cell>", (len(text), None, text.splitlines(True), "<cell>"))
+    names: dict[str, Any] = {"vc": vc}
+    exec(compile(text, "<cell>", "exec"), names)
+    with pytest.raises(vc.ProgramError, match="a tuple is always true: write assert condition, message"):
+        names["f"].program()
+
+
 @pytest.mark.parametrize(
     ("name", "instead"),
     [("float32", "write vc.f32"), ("constexpr", "write vc.const"), ("array", r"write vc.In\[type\]"), ("f32x", "f32")],

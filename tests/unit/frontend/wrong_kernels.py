@@ -8,6 +8,7 @@ import math
 import random
 import time
 from collections.abc import Callable
+from random import random as draw
 from typing import Any, TypeVar
 
 import numpy as np
@@ -1523,5 +1524,111 @@ def annotation_that_is_made_before() -> Any:
     @vc.kernel
     def f(x: floats):
         vc.barrier()
+
+    return f
+
+
+def summed(n: Any) -> Any:
+    return sum(k for k in range(n))
+
+
+@wrong
+def arrays_are_compared() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32], y: vc.In[vc.f32]):
+        if x == y:
+            x[0] = 1
+
+    return f
+
+
+@wrong
+def shapes_are_compared() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32, 2]):
+        if x.shape == (2, 3):
+            x[0, 0] = 1
+
+    return f
+
+
+@wrong
+def list_of_values_is_printed() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        print([x[0], x[1]])
+
+    return f
+
+
+@wrong
+def shape_is_printed() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32, 2]):
+        print(x.shape)
+
+    return f
+
+
+@wrong
+def list_of_values_in_an_f_string() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        print(f"{[x[0]]}")
+
+    return f
+
+
+@wrong
+def id_of_three_axes_is_printed() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        print(vc.global_id)
+
+    return f
+
+
+@wrong
+def texts_are_joined() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        print(", ".join([x[0], x[1]]))
+
+    return f
+
+
+@wrong
+def text_and_value_are_added() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        print("x = " + x[0])
+
+    return f
+
+
+@wrong
+def random_number_by_another_name() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = draw()
+
+    return f
+
+
+@wrong
+def arrays_are_swapped() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32], y: vc.InOut[vc.f32]):
+        x, y = y, x
+        x[0] = 1
+
+    return f
+
+
+@wrong
+def loop_in_a_plain_function() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.i32]):
+        x[0] = summed(x[0])
 
     return f

@@ -120,18 +120,23 @@ def _print(builder: Builder) -> Callable[..., None]:
 
 def same_for_all(function: Any) -> Any:
     """The function, unless it draws a random number or reads a clock: once, while the program is built."""
+    reason = why_once(function)
+    if reason is not None:
+        raise program_error(reason, caller())
+    return function
+
+
+def why_once(function: Any) -> str | None:
+    """Why a kernel cannot call this function of Python, which gives another value at each call."""
     owner = getattr(function, "__self__", None)
     module = getattr(function, "__module__", None) or type(owner).__module__
-    room = module.partition(".")[0] if not module.startswith("numpy.") else ".".join(module.split(".")[:2])
-    if room in ("random", "_random", "secrets", "numpy.random"):
-        name = function.__name__
-        raise program_error(
-            f"{name}(...) of Python is called once, when the kernel is built, so all threads have the same number: "
-            "write vc.uniform(seed, i) or vc.normal(seed, i)",
-            caller(),
+    if not callable(function) or not isinstance(module, str) or isinstance(function, type):
+        return None
+    if f"{module}.".startswith(("random.", "_random.", "secrets.", "numpy.random.")):
+        return (
+            f"{function.__name__}(...) of Python is called once, when the kernel is built, so all threads have the "
+            "same number: write vc.uniform(seed, i) or vc.normal(seed, i)"
         )
-    if room == "time":
-        raise program_error(
-            f"{function.__name__}(...) is called once, when the kernel is built: pass its value as a scalar", caller()
-        )
-    return function
+    if module == "time":
+        return f"{function.__name__}(...) is called once, when the kernel is built: pass its value as a scalar"
+    return None

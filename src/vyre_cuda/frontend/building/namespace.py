@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vyre_cuda.frontend.building.builtins import why_once
 from vyre_cuda.frontend.captures import Missing, can_be_written, is_fixed
 from vyre_cuda.frontend.rewriting.function import Rewritten
 from vyre_cuda.frontend.rewriting.syntax import refused
@@ -37,6 +38,8 @@ def namespace_of(
             names[name] = NestedKernel(name, value)
         elif not _is_allowed(value):
             raise refused(filename, node, _changes(name, value))
+        elif (reason := why_once(value)) is not None:
+            raise refused(filename, node, reason)
     return names
 
 
@@ -56,6 +59,8 @@ class NestedKernel:
 
 
 def _is_allowed(value: Any) -> bool:
+    if hasattr(type(value), "__cuda_array_interface__"):
+        return False
     return value is Missing or is_fixed(value) or type(value).__module__.partition(".")[0] in _OURS
 
 
@@ -65,6 +70,8 @@ _OURS = ("vyre_cuda", "functools")
 
 def _changes(name: str, value: Any) -> str:
     kind = type(value).__name__
+    if hasattr(type(value), "__cuda_array_interface__"):
+        return f"{name} is a {kind}, whose contents can change: pass it as a parameter"
     if isinstance(value, (list, set, bytearray)):
         return f"{name} is a {kind}, which can change after the kernel is built: make it a tuple"
     return (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from vyre_cuda.frontend.building.values import current, is_dynamic
+from vyre_cuda.ir.builder.functions import LaunchId
 from vyre_cuda.ir.builder.handles import Buffer
 from vyre_cuda.ir.builder.scopes import caller, program_error
 from vyre_cuda.ir.core.printing import escaped
@@ -39,6 +40,7 @@ def as_text(argument: Any) -> Text:
         return Text("{}", (current(argument),))
     if isinstance(argument, Buffer):
         raise program_error(f"{argument.name} is a buffer: print its elements, as in {argument.name}[i]", caller())
+    _require_plain(argument)
     return Text(escaped(str(argument)), ())
 
 
@@ -83,8 +85,23 @@ def _shown(value: Any, conversion: int, spec: str) -> Text:
 
 
 def _python(value: Any, conversion: int, spec: str) -> str:
+    _require_plain(value)
     convert = _CONVERSIONS.get(conversion)
     return format(value if convert is None else convert(value), spec)
+
+
+def _require_plain(value: Any) -> None:
+    """ProgramError for what has values of the device in it, of which Python would show no values."""
+    if isinstance(value, LaunchId):
+        raise program_error("an id has three axes: print one, as in vc.global_id.x", caller())
+    if isinstance(value, (dict, tuple, list, set)):
+        for each in (*value, *value.values()) if isinstance(value, dict) else value:
+            if is_dynamic(each) or isinstance(each, Buffer):
+                kind = type(value).__name__.lstrip("_").lower()
+                raise program_error(
+                    f"a {kind} with values of the device: print them one by one, as in print(a[0], a[1])", caller()
+                )
+            _require_plain(each)
 
 
 _CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}

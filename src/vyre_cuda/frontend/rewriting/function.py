@@ -77,7 +77,9 @@ def _parameters(tree: ast.FunctionDef, filename: str, names: Names, *, returns_v
 
 def _parameter(called: str, tree: ast.FunctionDef) -> ast.stmt:
     """A parameter that the body assigns is a variable from the start."""
-    return store(called, run("parameter", text(called, tree), name(called, tree), place=tree), tree)
+    stored = (n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == called and isinstance(n.ctx, ast.Store))
+    place = next(stored, tree)
+    return store(called, run("parameter", text(called, place), name(called, place), place=place), place)
 
 
 def _outer(tree: ast.FunctionDef, names: Names) -> dict[str, ast.Name]:

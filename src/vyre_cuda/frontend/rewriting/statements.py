@@ -243,6 +243,8 @@ class Statements(Expressions):
         return [at(ast.If(ended, [ast.Return(None)], []), node)]
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:  # noqa: N802
+        if isinstance(node.test, ast.Tuple):
+            raise self.refused(node, "a tuple is always true: write assert condition, message, without parentheses")
         message = text(ast.unparse(node.test), node) if node.msg is None else self.expression(node.msg)
         return at(ast.Expr(run("assert_", self.truth(node.test), message, place=node)), node)
 

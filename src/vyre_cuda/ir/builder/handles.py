@@ -79,6 +79,15 @@ class Buffer:
         self._kind = kind
         self._ndim = ndim
 
+    def __eq__(self, other: object) -> Any:
+        if self is other:
+            return True
+        if isinstance(other, Buffer):
+            raise program_error("two arrays are compared: compare elements, as in x[i] == y[i]", caller())
+        return NotImplemented
+
+    __hash__ = object.__hash__
+
     @property
     def name(self) -> str:
         return self._name
