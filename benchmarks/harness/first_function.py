@@ -1,9 +1,10 @@
 """What a process spends on kernel functions, in milliseconds, after NumPy was imported: the first, and the next.
 
-    python benchmarks/harness/first_function.py [--device NAME]
+    python benchmarks/harness/first_function.py [--device NAME [--used-cache]]
 
 Each is decorated, its program is built, and its text is lowered. With a device, which is opened in between with an
-empty cache, the text is lowered by compiling for it, and `opened` is what opening takes.
+empty cache, the text is lowered by compiling for it, and `opened` is what opening takes. `--used-cache`: the cache has
+another kernel, as that of a machine that is used.
 """
 
 from __future__ import annotations
@@ -11,12 +12,25 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np  # noqa: F401 - before the first step, which does not count it
+
+# Another kernel, compiled by another process.
+OTHER = """
+import sys
+import vyre_cuda as vc
+b = vc.Builder("other")
+x = b.inout("x", vc.f32)
+x[vc.global_id.x] = 1.0
+name = sys.argv[1]
+vc.Device(int(name) if name.isdigit() else name).compile(b.build())
+"""
 
 
 class Steps:
@@ -35,13 +49,17 @@ class Steps:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", help='such as "cuda"; without it, only the text is made')
-    name = parser.parse_args().device
+    parser.add_argument("--used-cache", action="store_true", help="with a device: not empty, but without the kernels")
+    given = parser.parse_args()
+    name = given.device
     steps = Steps()
     if name is None:
         of_two_functions(steps, None)
     else:
         with tempfile.TemporaryDirectory() as cache:
             os.environ["VYRE_CUDA_CACHE_DIR"] = cache
+            if given.used_cache:
+                subprocess.run([sys.executable, "-c", OTHER, name], check=True)
             of_two_functions(steps, name)
     print(json.dumps(steps.ms))
 
