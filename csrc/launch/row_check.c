@@ -3,7 +3,7 @@
 
 #include "rows.h"
 
-#define VYC_ROWS_AHEAD 6u /* of whose buffers the cache is told */
+#define VYC_ROWS_AHEAD 12u /* of whose buffers the cache is told */
 
 /* A function of its own, because a record needs much of the stack. */
 __attribute__((cold, noinline)) vyc_status vyc__in_row(vyc_status status, uint32_t row) {
@@ -13,46 +13,96 @@ __attribute__((cold, noinline)) vyc_status vyc__in_row(vyc_status status, uint32
   return vyc__fail(status, error.operation, "row %u: %s", row, error.message);
 }
 
-static inline void extend_span(vyc_row_span *span, uint64_t begin, uint64_t end) {
-  span->apart &= begin >= span->high || end <= span->low;
-  span->low = begin < span->low ? begin : span->low;
-  span->high = end > span->high ? end : span->high;
+/* What the buffers of a binding have in common, so that no row asks for it again. */
+typedef struct plain_binding {
+  const vyc_context *context;
+  uint64_t most, unaligned; /* elements; bits of an address that are 0 */
+  uint64_t mark; /* of the stream; 0: it is not told by one */
+  uint32_t element_bytes, epoch;
+  bool written;
+} plain_binding;
+
+static plain_binding binding_of(const vyc_many *many, uint32_t i) {
+  const vyc_binding *binding = &many->prepared->bindings[i];
+  const vyc_context *context = many->prepared->child.context;
+  const uint32_t slot = many->on.slot, element = binding->element_bytes;
+  const bool near = slot < VYC_NEAR_SLOTS;
+  return (plain_binding){.context = context,
+                         .most = UINT64_MAX / element,
+                         .unaligned = (element & (0 - element)) - 1,
+                         .mark = near ? UINT64_C(1) << slot : 0,
+                         .element_bytes = element,
+                         .epoch = near ? context->epochs[slot] : 0,
+                         .written = binding->role != VYC_ROLE_IN};
 }
 
-/* All that vyc__launch_check says of a row, but for arguments that share bytes, which all ranges
- * together show. False: it has the message. */
-static inline bool row_is_plain(vyc_many *many, const vyc_run *run) {
-  const vyc_prepared *prepared = many->prepared;
-  if (VYC_UNLIKELY(run->scalar_count != prepared->plain_scalars)) return false;
-  for (uint32_t i = 0; i < prepared->binding_count; i++) {
-    const vyc_argument *argument = &run->arguments[i];
+static inline bool is_plain(const plain_binding *b, const vyc_argument *argument) {
+  const vyc_buffer *buffer = argument->buffer;
+  return argument->kind == VYC_ARGUMENT_BUFFER && buffer != NULL &&
+         buffer->child.context == b->context && argument->count <= b->most &&
+         argument->offset <= buffer->bytes &&
+         argument->count * b->element_bytes <= buffer->bytes - argument->offset &&
+         !(b->written && buffer->read_only) &&
+         (((buffer->address + argument->offset) & b->unaligned) == 0 || argument->count == 0);
+}
+
+/* All that vyc__launch_check says of one argument of all rows, but whether it shares bytes with
+ * others, which all ranges together show. False: one of the rows is to be checked by itself. */
+static bool binding_is_plain(vyc_many *many, uint32_t i) {
+  const plain_binding b = binding_of(many, i);
+  const uint32_t across = many->rows->argument_count, count = many->rows->count;
+  const vyc_argument *argument = many->rows->arguments + i;
+  uint64_t low = UINT64_MAX, high = 0;
+  bool apart = true, unmarked = false, adopted = false;
+  for (uint32_t row = 0; row < count; row++, argument += across) {
+    if (row + VYC_ROWS_AHEAD < count)
+      __builtin_prefetch(argument[(size_t)VYC_ROWS_AHEAD * across].buffer);
+    if (VYC_UNLIKELY(!is_plain(&b, argument))) return false;
     const vyc_buffer *buffer = argument->buffer;
-    const vyc_binding *binding = &prepared->bindings[i];
-    uint64_t bytes;
-    if (argument->kind != VYC_ARGUMENT_BUFFER || buffer == NULL ||
-        buffer->child.context != prepared->child.context ||
-        vyc__mul_overflows(argument->count, binding->element_bytes, &bytes) ||
-        argument->offset > buffer->bytes || bytes > buffer->bytes - argument->offset)
-      return false;
+    unmarked |= !vyc__buffer_is_marked(buffer, b.mark, b.epoch);
+    adopted |= buffer->block == NULL;
+    if (argument->count == 0) continue;
     const uint64_t begin = buffer->address + argument->offset;
-    const bool written = binding->role != VYC_ROLE_IN;
-    if (written && buffer->read_only) return false;
-    if (bytes == 0) continue;
-    if (!vyc__is_aligned(begin, binding->element_bytes)) return false;
-    many->clears |= written && vyc__needs_clear(prepared, i, run);
-    extend_span(&many->spans[i], begin, begin + bytes);
+    const uint64_t end = begin + argument->count * b.element_bytes;
+    apart &= begin >= high || end <= low;
+    low = begin < low ? begin : low;
+    high = end > high ? end : high;
   }
+  many->spans[i] = (vyc_row_span){low, high, apart, b.written};
+  many->unmarked |= unmarked;
+  many->adopted |= adopted;
   return true;
 }
 
-/* A row that is not plain, with everything that can be wrong with it. */
-__attribute__((cold, noinline)) static vyc_status check_row(vyc_many *many, const vyc_run *run) {
-  const vyc_prepared *prepared = many->prepared;
-  VYC_TRY(vyc__launch_check(prepared, run));
-  for (uint32_t i = 0; i < prepared->binding_count; i++) {
-    many->clears |= run->arguments[i].count != 0 && vyc__needs_clear(prepared, i, run);
-    many->spans[i].apart = false; /* its bytes may be among them already */
+static void look_for_clears(vyc_many *many, uint32_t i) {
+  vyc_run run = vyc__row_run(many, 0);
+  for (uint32_t row = 0; !many->clears && row < many->rows->count; row++) {
+    vyc__row_run_next(many, row, &run);
+    many->clears |= run.arguments[i].count != 0 && vyc__needs_clear(many->prepared, i, &run);
   }
+}
+
+static bool rows_are_plain(vyc_many *many) {
+  const vyc_prepared *prepared = many->prepared;
+  if (many->rows->scalar_count != prepared->plain_scalars) return false;
+  for (uint32_t i = 0; i < prepared->binding_count; i++)
+    if (!binding_is_plain(many, i)) return false;
+  for (uint32_t i = 0; i < prepared->binding_count; i++)
+    if (prepared->bindings[i].role == VYC_ROLE_OUT) look_for_clears(many, i);
+  return true;
+}
+
+/* Rows that are not plain, each with everything that can be wrong with it. */
+__attribute__((cold, noinline)) static vyc_status check_each(vyc_many *many) {
+  const vyc_prepared *prepared = many->prepared;
+  for (uint32_t row = 0; row < many->rows->count; row++) {
+    const vyc_run run = vyc__row_run(many, row);
+    const vyc_status status = vyc__launch_check(prepared, &run);
+    if (status != VYC_OK) return vyc__in_row(status, row);
+    for (uint32_t i = 0; i < prepared->binding_count; i++)
+      many->clears |= run.arguments[i].count != 0 && vyc__needs_clear(prepared, i, &run);
+  }
+  many->unmarked = many->adopted = true; /* which was not looked at */
   return VYC_OK;
 }
 
@@ -125,27 +175,13 @@ static vyc_status compare_ranges(vyc_many *many) {
   return VYC_LIKELY(meeting.first == NULL) ? VYC_OK : fail_meeting(many, &meeting);
 }
 
-static inline void look_ahead(const vyc_many *many, uint32_t row) {
-  const uint32_t across = many->rows->argument_count;
-  if (row >= many->rows->count) return;
-  for (uint32_t i = 0; i < across; i++) {
-    const vyc_argument *argument = &many->rows->arguments[(size_t)row * across + i];
-    if (argument->kind == VYC_ARGUMENT_BUFFER) __builtin_prefetch(argument->buffer);
-  }
-}
-
 static vyc_status check_rows(vyc_many *many) {
-  for (uint32_t i = 0; i < many->prepared->binding_count; i++)
-    many->spans[i] =
-        (vyc_row_span){UINT64_MAX, 0, true, many->prepared->bindings[i].role != VYC_ROLE_IN};
-  for (uint32_t row = 0; row < many->rows->count; row++) {
-    const vyc_run run = vyc__row_run(many, row);
-    look_ahead(many, row + VYC_ROWS_AHEAD);
-    if (VYC_LIKELY(row_is_plain(many, &run))) continue;
-    const vyc_status status = check_row(many, &run);
-    if (status != VYC_OK) return vyc__in_row(status, row);
-  }
-  return !many->clears && !many->lists && spans_are_apart(many) ? VYC_OK : compare_ranges(many);
+  if (many->rows->count == 0) return VYC_OK;
+  const bool plain = rows_are_plain(many);
+  if (!plain) VYC_TRY(check_each(many));
+  if (!plain || many->clears || many->lists) return compare_ranges(many);
+  if (spans_are_apart(many) || (!many->adopted && vyc__row_buffers_are_apart(many))) return VYC_OK;
+  return compare_ranges(many);
 }
 
 static vyc_status check_entry(const vyc_many *many) {

@@ -2,7 +2,7 @@
  * expects of it is said in vyre_cuda/kernel.h. */
 #include <string.h>
 
-#include "rows.h"
+#include "row_block.h"
 
 #define VYC_ROW_HEADER 16u /* bytes: first block, and blocks along x, y and z */
 #define VYC_ROW_ALIGN 16u
@@ -128,27 +128,6 @@ static void write_group(uint32_t *map, const vyc_part *part, uint32_t row, uint3
   }
 }
 
-/* What comes from no argument the entry has itself. */
-static inline void write_block(const vyc_prepared *prepared, uint8_t *block,
-                               const vyc_argument *arguments, const uint64_t *scalars) {
-  const vyc_block_parameter *const end = prepared->parameters + prepared->parameter_count;
-  for (const vyc_block_parameter *p = prepared->parameters; p != end; p++) {
-    uint64_t value = 0;
-    if (p->kind == VYC_PARAMETER_POINTER)
-      value = arguments[p->index].buffer->address + arguments[p->index].offset;
-    else if (p->kind == VYC_PARAMETER_SCALAR)
-      value = scalars[p->index];
-    else if (p->kind == VYC_PARAMETER_SIZE)
-      value = arguments[p->index].count;
-    if (p->size == sizeof value)
-      memcpy(block + p->offset, &value, sizeof value);
-    else if (p->size == sizeof(uint32_t))
-      memcpy(block + p->offset, &value, sizeof(uint32_t));
-    else
-      memcpy(block + p->offset, &value, p->size);
-  }
-}
-
 /* Where the next row of a table is written. */
 typedef struct cursor {
   uint8_t *at;
@@ -162,25 +141,31 @@ static cursor begin_table(const vyc_part *part, uint8_t *table) {
 
 static void write_rows(const vyc_many *many, const vyc_part *part, uint32_t begin, uint32_t end,
                        cursor *next) {
-  const vyc_rows *rows = many->rows;
+  const vyc_rows rows = *many->rows; /* what is written to the table changes none of it */
   const uint64_t stride = part->stride;
+  const uint32_t elements = part->elements;
+  const bool mapped = part->groups != 0;
+  const vyc_row_block plan = vyc__row_block_of(many->prepared);
+  const vyc_argument *arguments = rows.arguments + (size_t)begin * rows.argument_count;
+  const uint64_t *scalars = rows.scalars + (size_t)begin * rows.scalar_count;
   uint8_t *table = next->at;
   uint32_t first = next->first, written = next->written;
   for (uint32_t row = begin; row < end; row++) {
-    const uint32_t *grid = &rows->grids[(size_t)row * 3];
-    if (blocks_of(rows, row) == 0) continue;
-    /* More than one element: they are flat. */
-    const uint32_t along = part->elements > 1 ? (grid[0] - 1) / part->elements + 1 : grid[0];
+    const uint32_t *grid = &rows.grids[(size_t)row * 3];
+    /* More than one element: they are flat. All rows of a part have few blocks. */
+    const uint32_t along = elements > 1 && grid[0] != 0 ? (grid[0] - 1) / elements + 1 : grid[0];
     const uint32_t blocks = along * grid[1] * grid[2];
-    const uint32_t header[4] = {first, along, grid[1], grid[2]};
-    memcpy(table, header, sizeof header);
-    write_block(many->prepared, table + VYC_ROW_HEADER,
-                rows->arguments + (size_t)row * rows->argument_count,
-                rows->scalars + (size_t)row * rows->scalar_count);
-    if (part->groups != 0) write_group(next->map, part, written, first, first + blocks - 1);
-    table += stride;
-    first += blocks;
-    written++;
+    if (blocks != 0) {
+      const uint32_t header[4] = {first, along, grid[1], grid[2]};
+      memcpy(table, header, sizeof header);
+      vyc__row_block_write(&plan, table + VYC_ROW_HEADER, arguments, scalars);
+      if (mapped) write_group(next->map, part, written, first, first + blocks - 1);
+      table += stride;
+      first += blocks;
+      written++;
+    }
+    arguments += rows.argument_count;
+    scalars += rows.scalar_count;
   }
   *next = (cursor){table, next->map, first, written};
 }

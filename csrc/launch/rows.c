@@ -68,24 +68,31 @@ vyc_status vyc__many_launch(const vyc_many *many) {
   return VYC_OK;
 }
 
+/* Without adopted memory, no buffer has an owner whose stream is ordered behind the launch. */
+static vyc_status follow(const vyc_many *many, uint32_t taken) {
+  vyc_context *context = many->prepared->child.context;
+  const vyc_run all = run_of_all(many->rows);
+  if (VYC_UNLIKELY(many->adopted || vyc__marks_taken(context) != taken))
+    return vyc__run_enqueued(context, &all, many->on.stream, many->on.slot, taken);
+  return vyc__stream_order_owner(many->rows->stream);
+}
+
 static vyc_status launch_as_one(const vyc_many *many, uint32_t taken) {
   const vyc_run all = run_of_all(many->rows);
-  for (uint32_t i = 0; i < all.argument_count; i++)
+  for (uint32_t i = 0; many->unmarked && i < all.argument_count; i++)
     VYC_TRY(vyc__buffer_use(all.arguments[i].buffer, many->on.stream, many->on.slot));
   vyc_status status = many->clears ? vyc__many_clear(many) : VYC_OK;
   if (status == VYC_OK) status = vyc__many_launch(many);
   if (VYC_UNLIKELY(status != VYC_OK)) vyc__record_keep();
-  /* Even then: something may have been enqueued. */
-  const vyc_status ordered =
-      vyc__run_enqueued(many->prepared->child.context, &all, many->on.stream, many->on.slot, taken);
+  const vyc_status ordered = follow(many, taken); /* even then: something may have been enqueued */
   if (VYC_UNLIKELY(status != VYC_OK)) vyc__record_resume();
   return status == VYC_OK ? ordered : status;
 }
 
 static vyc_status launch_many(vyc_many *many) {
   const uint32_t taken = vyc__marks_taken(many->prepared->child.context);
-  VYC_TRY(vyc__many_check(many));
   VYC_TRY(vyc__launch_stream_of(many->prepared->child.context, &many->on, many->rows->stream));
+  VYC_TRY(vyc__many_check(many));
   if (many->entry != NULL && many->rows->count > 1 && !many->on.captured)
     return launch_as_one(many, taken);
   for (uint32_t row = 0; row < many->rows->count; row++) VYC_TRY(launch_row(many, row));

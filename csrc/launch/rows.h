@@ -2,6 +2,8 @@
 #ifndef VYC_LAUNCH_ROWS_H
 #define VYC_LAUNCH_ROWS_H
 
+#include <string.h>
+
 #include "row_ranges.h"
 
 /* The bytes of one binding in all rows. */
@@ -23,6 +25,8 @@ typedef struct vyc_many {
   uint32_t range_count;
   bool clears; /* some outs */
   bool lists; /* the ranges are needed in any case */
+  bool unmarked; /* some buffer is not known to have work on the stream */
+  bool adopted; /* some buffer is of others' memory, of which two may be the same */
 } vyc_many;
 
 static inline vyc_run vyc__row_run(const vyc_many *many, uint32_t row) {
@@ -40,11 +44,25 @@ static inline vyc_run vyc__row_run(const vyc_many *many, uint32_t row) {
                    .flags = rows->flags};
 }
 
+/* The same from that of any row, of which only what differs is written. */
+static inline void vyc__row_run_next(const vyc_many *many, uint32_t row, vyc_run *run) {
+  const vyc_rows *rows = many->rows;
+  memcpy(run->grid, &rows->grids[(size_t)row * 3], sizeof run->grid);
+  run->arguments = rows->arguments + (size_t)row * rows->argument_count;
+  run->scalars = rows->scalars + (size_t)row * rows->scalar_count;
+}
+
 /* Check what `rows` says of itself. */
 vyc_status vyc__rows_check(const vyc_prepared *prepared, const vyc_rows *rows);
 /* Make room for the checks, and free what they made. */
 vyc_status vyc__many_begin(vyc_many *many);
 void vyc__many_end(vyc_many *many);
+
+/* ---- row_buffers.c ---- */
+
+/* Whether no buffer that is written is another argument's: then no bytes are, as each buffer has
+ * memory of its own. For rows that are checked, none with adopted memory. */
+bool vyc__row_buffers_are_apart(const vyc_many *many);
 
 /* ---- row_table.c ---- */
 

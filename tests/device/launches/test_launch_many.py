@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.runtime.memory.interop import adopt
 from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs
-from ..foreign_library import ForeignStream
+from ..foreign_library import ForeignStream, Library
 from ..foreign_ptx import SAXPY
 
 F32 = np.float32
@@ -405,6 +406,60 @@ def test_rows_may_read_the_same_memory(device: vc.Device) -> None:
     device.compile(programs.saxpy()).launch_many(rows)
 
     assert_saxpy(rows)
+
+
+def mixed_rows(device: vc.Device, rows: int) -> list[tuple[Any, ...]]:
+    """Arrays of their own, in an order in which no row stands above or below all before it."""
+    made = saxpy_rows(device, (100,) * rows)
+    return [made[i] for i in np.random.default_rng(rows).permutation(rows)]
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_rows_with_arrays_of_their_own_are_compared_by_array(device: vc.Device, *, shares: bool) -> None:
+    rows = mixed_rows(device, 70)
+    if shares:
+        rows = [(rows[0][0], *row[1:]) for row in rows]
+
+    for _ in range(2):
+        device.compile(programs.saxpy()).launch_many(rows)
+
+    assert_saxpy(rows)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_array_of_another_row_is_refused_among_many_of_their_own(device: vc.Device, place: int) -> None:
+    rows = mixed_rows(device, 70)
+    row = list(rows[61])
+    row[place] = rows[9][2]
+    rows[61] = tuple(row)
+
+    refused(device, rows, ValueError, "rows 9 and 61 share memory that one of them writes")
+
+
+def test_views_of_one_array_among_many_of_their_own_are_compared_by_bytes(device: vc.Device) -> None:
+    rows = mixed_rows(device, 70)
+    both = device.zeros(200, vc.f32)
+    rows[9], rows[61] = (*rows[9][:2], both[:100], 1.0), (*rows[61][:2], both[100:], 1.0)
+
+    device.compile(programs.saxpy()).launch_many(rows)
+
+    assert_saxpy(rows)
+
+
+@pytest.mark.emulator
+def test_memory_of_others_is_compared_by_address(device: vc.Device, library: Library) -> None:
+    rows = mixed_rows(device, 70)
+    stream = library.stream()
+    theirs = library.array(np.zeros(100, np.float32), stream)
+    rows[9] = (*rows[9][:2], adopt(device, theirs), 1.0)
+    device.compile(programs.saxpy()).launch_many(rows)
+    assert_saxpy(rows)
+
+    rows[61] = (adopt(device, theirs), *rows[61][1:])
+    refused(device, rows, ValueError, "rows 9 and 61 share memory that one of them writes")
+    del rows
+    device.synchronize()
+    stream.destroy()
 
 
 def test_whether_ranges_meet_is_what_comparing_all_pairs_says(device: vc.Device) -> None:
