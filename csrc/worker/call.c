@@ -29,10 +29,17 @@ static void empty(vyc_worker_call *call) {
   while (call->held_count > 0) vyc_buffer_release(call->held[--call->held_count]);
 }
 
+static _Atomic(vyc_worker_call *) *spare_of_thread(vyc_worker *worker) {
+  const uint64_t hash = (uint64_t)vyc__thread_pointer() * UINT64_C(0x9e3779b97f4a7c15);
+  return &worker->spares[hash >> (64 - WORKER_SPARES_BITS)].call;
+}
+
 void vyc__call_free(vyc_worker_call *call) {
+  vyc_worker *worker = call->worker;
   empty(call);
   call->scope = NULL;
-  vyc__call_set(call, CALL_FREE);
+  atomic_store_explicit(spare_of_thread(worker), call, memory_order_release);
+  vyc__call_set(call, CALL_FREE); /* last: from here on a close need not wait for this thread */
 }
 
 void vyc__call_end(vyc_worker_call *call) {
@@ -93,15 +100,24 @@ static bool reclaim(vyc_worker_call *call, vyc_scope *scope) {
   return atomic_compare_exchange_strong(&call->state, &expected, CALL_CLAIMED);
 }
 
+static bool take_free(vyc_worker_call *call) {
+  int state = atomic_load_explicit(&call->state, memory_order_relaxed);
+  return state == CALL_FREE && atomic_compare_exchange_strong(&call->state, &state, CALL_CLAIMED);
+}
+
+/* Calls are freed with their worker alone, so a spare one is a call, whoever has it by now. */
 static vyc_status take(vyc_worker *worker, vyc_worker_call **call_out, vyc_scope *scope) {
+  vyc_worker_call *spare = atomic_load_explicit(spare_of_thread(worker), memory_order_acquire);
+  if (VYC_LIKELY(spare != NULL) && take_free(spare)) {
+    *call_out = spare;
+    return VYC_OK;
+  }
   vyc_worker_call *first = atomic_load_explicit(&worker->calls, memory_order_acquire);
-  for (vyc_worker_call *call = first; call != NULL; call = call->next) {
-    int state = atomic_load_explicit(&call->state, memory_order_relaxed);
-    if (state == CALL_FREE && atomic_compare_exchange_strong(&call->state, &state, CALL_CLAIMED)) {
+  for (vyc_worker_call *call = first; call != NULL; call = call->next)
+    if (take_free(call)) {
       *call_out = call;
       return VYC_OK;
     }
-  }
   for (vyc_worker_call *call = first; call != NULL; call = call->next)
     if (atomic_load_explicit(&call->state, memory_order_relaxed) == CALL_FLIGHT &&
         reclaim(call, scope)) {
@@ -189,6 +205,7 @@ static vyc_status try_put(vyc_worker_call *call, uint32_t kernel, const vyc_run 
     status = put(call, kernel, run);
   else
     status = go_on_all(call);
+  worker->call_count += status == VYC_OK;
   vyc__claim_drop(&worker->claim);
   return status;
 }
@@ -212,7 +229,6 @@ vyc_status vyc__call_submit(vyc_worker_call *call, uint32_t kernel, const vyc_ru
     } while (status == VYC_NOT_READY);
   }
   if (VYC_LIKELY(status == VYC_OK)) {
-    atomic_fetch_add_explicit(&call->worker->call_count, 1, memory_order_relaxed);
     vyc__count(&context->counters, worker_calls, 1);
     return VYC_OK;
   }

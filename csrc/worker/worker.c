@@ -322,10 +322,11 @@ vyc_status vyc_worker_stats_get(vyc_worker *worker, vyc_worker_stats *stats_out)
     vyc__lane_note_end(lane);
     running += vyc__lane_is_running(lane);
   }
+  const uint64_t calls = worker->call_count;
   vyc__claim_drop(&worker->claim);
   const vyc_worker_stats stats = {
       .running = running,
-      .calls = atomic_load_explicit(&worker->call_count, memory_order_relaxed),
+      .calls = calls,
       .launches = atomic_load_explicit(&worker->launch_count, memory_order_relaxed),
       .pauses = atomic_load_explicit(&worker->pause_count, memory_order_relaxed)};
   vyc__struct_out(stats_out, &stats, sizeof stats);

@@ -87,6 +87,15 @@ typedef struct vyc_worker_call {
   uint8_t *block;
 } vyc_worker_call;
 
+/* A call that may be free, so that few threads look through all calls, whose states others change.
+ * Each on a line of the host's cache. */
+#define WORKER_SPARES_BITS 4
+#define WORKER_SPARES (1u << WORKER_SPARES_BITS)
+typedef struct worker_spare {
+  _Atomic(vyc_worker_call *) call;
+  uint8_t rest[64 - sizeof(void *)];
+} worker_spare;
+
 struct vyc_worker {
   vyc_child child;
   vyc_prepared *entry, *clearing;
@@ -94,7 +103,8 @@ struct vyc_worker {
   uint32_t kernel_count;
   uint64_t idle_ns, busy_ns;
   vyc_block *memory, *more; /* page-locked: rings; larger parameter blocks or NULL */
-  vyc_claim claim; /* guards the lanes and the next five */
+  vyc_claim claim; /* guards the lanes and the next six */
+  uint64_t call_count;
   CUstream behind; /* nobody else's; NULL: not made yet; see behind.c */
   uint32_t turn; /* of the lane that got the last call */
   uint32_t hurried; /* so many launches are to end soon; see launch_it */
@@ -104,7 +114,8 @@ struct vyc_worker {
   _Atomic bool closed;
   _Atomic(vyc_worker_call *) calls;
   uint32_t most_bindings, block_bytes; /* of its kernels */
-  _Atomic uint64_t call_count, launch_count, pause_count;
+  _Atomic uint64_t launch_count, pause_count;
+  worker_spare spares[WORKER_SPARES]; /* by the thread that freed it last; see take() of call.c */
   uint32_t lane_count;
   vyc_lane lanes[];
 };
