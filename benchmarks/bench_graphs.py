@@ -11,7 +11,8 @@ are steps that cannot become one kernel. Their 99th percentile has a row of its 
 eight kernels. `loop`: a thousand steps of a stencil on 1,024 elements, in a `repeat`. In all but `symbol` both forms
 replay and synchronize in turn; a figure is the median, in microseconds, of the whole. Results are compared before. The
 copy of `large` moves the bytes that it must move. "the driver alone" is a C program that launches the kernels of the
-fused graph, with the same parameters, as a graph of its own and waits for it. Writes one JSON file and prints the
+fused graph, with the same parameters, as a graph of its own and waits for it; that of `symbol` changes the value at
+each replay. Writes one JSON file and prints the
 table, with what each row is to reach. The exit code is 1 where a row misses that.
 """
 
@@ -23,9 +24,10 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 from harness.replays import median_of_twin
@@ -130,13 +132,15 @@ def alone(
     start: Sequence[tuple[vc.DeviceArray, np.ndarray]],
     expected: Sequence[tuple[vc.DeviceArray, np.ndarray]],
     rounds: int,
+    values: Mapping[str, float] = MappingProxyType({}),
 ) -> float:
-    """The driver alone on what the fused graph became, from these contents of arrays to those."""
+    """The driver alone on what the fused graph became, from these contents of arrays to those, and with these values
+    of symbols; when it is timed, each replay has other values."""
     emulator = str(Path(vc.get_library_dir()) / EMULATOR_LIBRARY)
     driver = emulator if device.properties.is_emulator else os.environ.get("VYRE_CUDA_DRIVER") or "libcuda.so.1"
     contents = {array._alive().address + array.offset: content.tobytes() for array, content in start}
     with tempfile.TemporaryDirectory() as folder:
-        return median_of_twin(Path(folder), graph, contents, expected, rounds, driver)
+        return median_of_twin(Path(folder), graph, contents, expected, rounds, driver, values)
 
 
 def small(device: vc.Device, rounds: int, *, judged: bool) -> list[Row]:
@@ -218,6 +222,7 @@ def symbol(device: vc.Device, steps: int, rounds: int, *, apart: bool, judged: b
         if found.tobytes() != (wanted[::-1] if apart and steps % 2 else wanted).tobytes():
             raise ValueError(f"{steps} steps with a symbol, fuse={fuse}, apart={apart}: wrong results")
         graphs.append(graph)
+    once = (start[::-1] if apart and steps % 2 else start) * np.float32(-1.0) ** (steps % 2)
     values = [1.0 + k / 1024 for k in range(64)]
     plain, fused = graphs
     name = "symbol, apart" if apart else "symbol"
@@ -228,7 +233,9 @@ def symbol(device: vc.Device, steps: int, rounds: int, *, apart: bool, judged: b
     median = statistics.median(changed)
     tails = [sorted(found)[len(found) * 99 // 100] for found in (same, changed)]
     aim = statistics.median(same) + SYMBOL_MORE
+    twin = alone(device, fused, [(x, start), (z, 0 * start)], [(x if steps % 2 == 0 else z, once)], rounds, {"a": -1.0})
     return [
+        row(f"{name}, the driver alone", fused, twin, None, judged=judged),
         row(f"{name}, as recorded", plain, statistics.median(recorded), None, judged=judged),
         row(f"{name}, fused, no new value", fused, statistics.median(same), None, judged=judged),
         row(f"{name}, fused", fused, median, aim, judged=judged),

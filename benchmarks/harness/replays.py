@@ -22,6 +22,7 @@ from vyre_cuda.codegen.tables import ENTRY
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.runtime.graph.graph_steps import LaunchStep, TablesStep
 from vyre_cuda.runtime.graph.launches import geometry_of
+from vyre_cuda.runtime.graph.temporary import Temporary
 from vyre_cuda.runtime.kernel.tables_lowering import lowered
 
 Point = tuple[int, int]  # where an address is, the number of its buffer
@@ -30,12 +31,15 @@ Point = tuple[int, int]  # where an address is, the number of its buffer
 class Description:
     """graph.txt and its files, in a folder."""
 
-    def __init__(self, folder: Path, start: Mapping[int, bytes]) -> None:
-        """`start` has what arrays begin with, by address; others begin with zeros."""
+    def __init__(self, folder: Path, start: Mapping[int, bytes], values: Mapping[str, float]) -> None:
+        """`start` has what arrays begin with, by address; others begin with zeros. `values` are those of symbols in the
+        replay that is compared; later ones have others."""
+        self._values = values
         self._folder = folder
         self._start = start
         self._lines: list[str] = []
         self._buffers: dict[int, int] = {}
+        self._temporaries: dict[tuple[int, int], int] = {}
         self._modules = 0
         self._nodes = 0
 
@@ -43,6 +47,11 @@ class Description:
         (self._folder / "graph.txt").write_text("\n".join([*self._lines, ""]), encoding="ascii")
 
     def array(self, array: vc.DeviceArray) -> int:
+        if isinstance(array, Temporary):
+            place = (id(array.root), array.offset)
+            if place not in self._temporaries:
+                self._temporaries[place] = self._buffer(array.nbytes, b"")
+            return self._temporaries[place]
         address = array._alive().address + array.offset
         if address not in self._buffers:
             self._buffers[address] = self._buffer(array.nbytes, self._start.get(address, b""))
@@ -53,11 +62,17 @@ class Description:
         self._lines.append(f"expect {number} 0 {self._file(f'expected{number}', content)}")
 
     def launch(self, step: LaunchStep) -> None:
-        kernel, geometry = step.kernel, geometry_of(step, {})
+        kernel, geometry = step.kernel, geometry_of(step, self._values)
+        changes = [
+            p.offset
+            for p in kernel.lowered.parameters
+            if p.kind == "scalar" and isinstance(step.values[p.name], vc.Symbol)
+        ]
         block, points = self._parameters(step)
         module = self._module(kernel.ptx)
         shared = kernel.lowered.dynamic_shared_bytes
         self._node(module, kernel.lowered.entry, geometry.blocks, kernel.program.block, shared, block, points)
+        self._lines += [f"change {self._nodes - 1} {at}" for at in changes]
 
     def tables(self, step: TablesStep) -> None:
         """All rows have as many blocks, along x."""
@@ -95,7 +110,8 @@ class Description:
     def _number(self, p: KernelParameter, step: LaunchStep) -> int:
         if p.kind == "scalar":
             assert p.type is not None
-            return bits_of(p.type, step.values[p.name])
+            value = step.values[p.name]
+            return bits_of(p.type, self._values[value.name] if isinstance(value, vc.Symbol) else value)
         assert p.kind == "size", p
         size: int = step.values[p.name].count
         return size
@@ -140,12 +156,13 @@ def median_of_twin(
     expected: Sequence[tuple[vc.DeviceArray, np.ndarray]],
     rounds: int,
     driver: str,
+    values: Mapping[str, float],
 ) -> float:
     """Microseconds of replay and wait, by the driver alone, after its results were compared."""
     plan = graph._versions.plan
     assert plan is not None, graph.explain()
     folder.mkdir(parents=True, exist_ok=True)
-    described = Description(folder, start)
+    described = Description(folder, start, values)
     for step in plan.steps:
         if isinstance(step, TablesStep):
             described.tables(step)

@@ -7,7 +7,8 @@
  *   node MODULE ENTRY GRID BLOCK SHARED BYTES HEX BEHIND   parameters as bytes; the node that it
  *                                  comes after, -1 for none
  *   point NODE OFFSET BUFFER BYTE  an address among the parameters of a node
- *   expect BUFFER OFFSET FILE      what is there after one replay
+ *   change NODE OFFSET             an f32 among the parameters of a node that is another one at
+ * each replay that is measured expect BUFFER OFFSET FILE      what is there after one replay
  * Buffers, modules and nodes are numbered from 0. Prints one JSON line, if everything is as
  * expected. */
 #include <stdio.h>
@@ -21,7 +22,8 @@ enum {
   MOST_NODES = 4096,
   MOST_MODULES = 64,
   MOST_BYTES = 4096,
-  MOST_WORD = 256
+  MOST_WORD = 256,
+  MOST_CHANGES = 64
 };
 
 typedef struct node {
@@ -32,7 +34,15 @@ typedef struct node {
   uint8_t *parameters;
 } node;
 
+typedef struct change {
+  uint32_t node;
+  size_t offset;
+} change;
+
 static struct {
+  change changes[MOST_CHANGES];
+  uint32_t change_count;
+  CUgraphNode made[MOST_NODES];
   CUdeviceptr buffers[MOST_BUFFERS];
   CUmodule modules[MOST_MODULES];
   node nodes[MOST_NODES];
@@ -111,25 +121,40 @@ static void add_pointer(const char *line) {
   memcpy(s.nodes[at].parameters + offset, &address, sizeof address);
 }
 
+static void add_change(const char *line) {
+  change *made = &s.changes[s.change_count];
+  require(s.change_count++ < MOST_CHANGES, line);
+  require(sscanf(line, "change %u %zu", &made->node, &made->offset) == 2, line);
+  require(made->node < s.node_count && made->offset + sizeof(float) <= s.nodes[made->node].bytes,
+          line);
+}
+
+static CUDA_KERNEL_NODE_PARAMS params_of(node *n, void *extra[5]) {
+  extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
+  extra[1] = n->parameters;
+  extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
+  extra[3] = &n->bytes;
+  extra[4] = CU_LAUNCH_PARAM_END;
+  return (CUDA_KERNEL_NODE_PARAMS){.func = n->function,
+                                   .gridDimX = n->grid,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = n->block,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = n->shared,
+                                   .extra = extra};
+}
+
 static void build(void) {
-  static CUgraphNode made[MOST_NODES];
   CUgraph graph;
+  void *extra[5];
   CU(cuGraphCreate(&graph, 0));
   for (uint32_t i = 0; i < s.node_count; i++) {
     node *n = &s.nodes[i];
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, n->parameters, CU_LAUNCH_PARAM_BUFFER_SIZE,
-                     &n->bytes, CU_LAUNCH_PARAM_END};
-    const CUDA_KERNEL_NODE_PARAMS params = {.func = n->function,
-                                            .gridDimX = n->grid,
-                                            .gridDimY = 1,
-                                            .gridDimZ = 1,
-                                            .blockDimX = n->block,
-                                            .blockDimY = 1,
-                                            .blockDimZ = 1,
-                                            .sharedMemBytes = n->shared,
-                                            .extra = extra};
+    const CUDA_KERNEL_NODE_PARAMS params = params_of(n, extra);
     const bool is_first = n->behind < 0;
-    CU(cuGraphAddKernelNode(&made[i], graph, is_first ? NULL : &made[n->behind], !is_first,
+    CU(cuGraphAddKernelNode(&s.made[i], graph, is_first ? NULL : &s.made[n->behind], !is_first,
                             &params));
   }
   s.exec = raw_instantiate(graph, s.stream);
@@ -138,6 +163,18 @@ static void build(void) {
 static void replay(void) {
   CU(cuGraphLaunch(s.exec, s.stream));
   CU(cuStreamSynchronize(s.stream));
+}
+
+/* Values near 1, none of which is the one before. */
+static void change_values(uint32_t round) {
+  const float value = 1.0f + (float)(round % 64) / 1024.0f;
+  void *extra[5];
+  for (uint32_t i = 0; i < s.change_count; i++) {
+    node *n = &s.nodes[s.changes[i].node];
+    memcpy(n->parameters + s.changes[i].offset, &value, sizeof value);
+    const CUDA_KERNEL_NODE_PARAMS params = params_of(n, extra);
+    CU(cuGraphExecKernelNodeSetParams(s.exec, s.made[s.changes[i].node], &params));
+  }
 }
 
 static void compare(const char *folder, const char *line) {
@@ -158,6 +195,7 @@ static void measure(const char *id, uint32_t rounds) {
   for (uint32_t i = 0; i < rounds / 5; i++) replay();
   for (uint32_t i = 0; i < rounds; i++) {
     const uint64_t begin = raw_now_ns();
+    change_values(i);
     replay();
     samples[i] = raw_now_ns() - begin;
   }
@@ -181,6 +219,7 @@ int main(int argc, char **argv) {
     if (strncmp(line, "module ", 7) == 0) add_module(folder, line);
     if (strncmp(line, "node ", 5) == 0) add_node(line);
     if (strncmp(line, "point ", 6) == 0) add_pointer(line);
+    if (strncmp(line, "change ", 7) == 0) add_change(line);
     if (strncmp(line, "expect ", 7) == 0 && wanted_count < MOST_WORD) wanted[wanted_count++] = line;
   }
   build();
