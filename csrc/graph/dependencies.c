@@ -1,9 +1,9 @@
 /* The order of a graph's nodes, from what they touch: after the last writer of what a node reads,
  * and after the last writer and all later readers of what it writes.
  *
- * An edge that follows from others is left out as far as 32 paths through the graph can show that:
- * a node knows how far it comes after each path. Beyond that, edges are kept that are not needed.
- */
+ * Every node is on one of 16 paths, and knows how far it comes after each of them, so an edge that
+ * follows from others is left out. Where a node would need one path more, it is put after the end
+ * of the path that ended first: so there are never more than 16 nodes side by side. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ vyc_status vyc__grow(void *array, uint32_t *room, uint32_t count, size_t element
 
 static bool is_before(const vyc_order *order, uint32_t node, const uint32_t *clock) {
   const vyc_order_node *n = &order->nodes[node];
-  return n->chain < VYC_ORDER_CHAINS && clock[n->chain] >= n->position;
+  return clock[n->chain] >= n->position;
 }
 
 static void merge(uint32_t *clock, const uint32_t *other) {
@@ -62,23 +62,37 @@ static void reduce(vyc_order *order, uint32_t *clock) {
   order->found_count = kept;
 }
 
-/* The path that the node continues: one that ends in a node on which it depends, or a new one. */
-static void join_chain(vyc_order *order, uint32_t number) {
-  vyc_order_node *node = &order->nodes[number];
-  node->chain = VYC_ORDER_CHAINS;
+/* The path that the node continues: one that ends in a node on which it depends, a new one, one
+ * whose end comes before it anyway, or else the one that ended first. */
+static uint32_t chain_for(const vyc_order *order, const uint32_t *clock) {
   for (uint32_t i = 0; i < order->found_count; i++) {
     const uint32_t chain = order->nodes[order->found[i]].chain;
-    if (chain < VYC_ORDER_CHAINS && order->tail[chain] == order->found[i]) {
-      node->chain = chain;
-      break;
-    }
+    if (order->tail[chain] == order->found[i]) return chain;
   }
-  if (node->chain == VYC_ORDER_CHAINS && order->chain_count < VYC_ORDER_CHAINS)
-    node->chain = order->chain_count++;
-  if (node->chain == VYC_ORDER_CHAINS) return;
-  node->position = node->clock[node->chain] + 1;
-  node->clock[node->chain] = node->position;
-  order->tail[node->chain] = number;
+  if (order->chain_count < VYC_ORDER_CHAINS) return order->chain_count;
+  uint32_t first = 0;
+  for (uint32_t i = 0; i < VYC_ORDER_CHAINS; i++) {
+    if (is_before(order, order->tail[i], clock)) return i;
+    if (order->tail[i] < order->tail[first]) first = i;
+  }
+  return first;
+}
+
+static vyc_status join_chain(vyc_order *order, uint32_t number) {
+  vyc_order_node *node = &order->nodes[number];
+  const uint32_t chain = chain_for(order, node->clock);
+  if (chain == order->chain_count) {
+    order->chain_count++;
+  } else if (!is_before(order, order->tail[chain], node->clock)) {
+    VYC_TRY(find(order, order->tail[chain]));
+    memset(node->clock, 0, sizeof node->clock);
+    reduce(order, node->clock);
+  }
+  node->chain = chain;
+  node->position = node->clock[chain] + 1;
+  node->clock[chain] = node->position;
+  order->tail[chain] = number;
+  return VYC_OK;
 }
 
 /* ---- what touched what ----------------------------------------------------------------------- */
@@ -192,7 +206,7 @@ vyc_status vyc__order_add(vyc_order *order, const vyc_access *accesses, uint32_t
   memset(node, 0, sizeof *node);
   order->node_count++;
   reduce(order, node->clock);
-  join_chain(order, number);
+  VYC_TRY(join_chain(order, number));
   const bool behind_last = order->found_count == 1 && order->found[0] + 1 == number;
   order->path = number == 0 || (order->path && behind_last);
   for (uint32_t i = 0; i < count && !order->serial; i++) {

@@ -264,8 +264,8 @@ void vyc__own_drop(vyc_graph *graph);
 vyc_status vyc__own_copy(vyc_graph *copy, const vyc_graph *graph);
 /* What stands in `copy` for a buffer of `graph`, which may be the buffer itself. */
 vyc_buffer *vyc__own_instead(const vyc_graph *copy, const vyc_graph *graph, vyc_buffer *buffer);
-/* A copy of the rows of these kernels if some use memory of the graph alone, else *kept_out stays as
- * it is. */
+/* A copy of the rows of these kernels if some use memory of the graph alone, else *kept_out stays
+ * as it is. */
 vyc_status vyc__own_rows_keep(const vyc_graph *graph, vyc_own_rows **kept_out, uint32_t kernels,
                               vyc_prepared *const *prepared, const vyc_rows *const *rows);
 /* A copy with what stands in `copy` for memory of `graph` alone. */

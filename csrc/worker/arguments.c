@@ -48,6 +48,10 @@ static vyc_status not_begun(const vyc_worker_call *call) {
                    call->prepared->name);
 }
 
+/* The calls of a worker with several blocks wait here, in the thread: a test of several threads
+ * whose calls began behind their streams failed on a GPU that other processes used too. */
+static bool waits_here(const vyc_worker_call *call) { return call->worker->lane_count > 1; }
+
 /* Work on a buffer that was submitted before has ended, or the call begins behind it; the main
  * stream is asked once for all. */
 static vyc_status settle(vyc_worker_call *call, vyc_buffer *buffer, int64_t timeout_ns) {
@@ -68,9 +72,10 @@ static vyc_status settle(vyc_worker_call *call, vyc_buffer *buffer, int64_t time
   VYC_TRY(vyc__worker_enter(context, call->scope));
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   /* Who is about to mark the buffer does so during this call, with which there is no order. */
-  vyc_status status = vyc__slots_finish(context, marks, &buffer->far, comes ? timeout_ns : 0);
+  const bool waits = comes || waits_here(call);
+  vyc_status status = vyc__slots_finish(context, marks, &buffer->far, waits ? timeout_ns : 0);
   if (status == VYC_NOT_READY)
-    status = comes ? not_begun(call) : vyc__call_behind_slots(call, marks, &buffer->far);
+    status = waits ? not_begun(call) : vyc__call_behind_slots(call, marks, &buffer->far);
   else if (status == VYC_OK)
     status = vyc__buffer_wait(buffer);
   vyc__capture_restore(context->driver, mode);
@@ -102,15 +107,16 @@ void vyc__call_main_ended(vyc_worker_call *call) {
   call->take_count = 0;
 }
 
-static vyc_status settle_main(vyc_worker_call *call) {
+static vyc_status settle_main(vyc_worker_call *call, int64_t timeout_ns) {
   vyc_context *context = call->worker->child.context;
   VYC_TRY(vyc__worker_enter(context, call->scope));
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  vyc_status status = vyc__stream_finish(context, context->main, 0);
+  const bool waits = waits_here(call);
+  vyc_status status = vyc__stream_finish(context, context->main, waits ? timeout_ns : 0);
   if (status == VYC_OK)
     vyc__call_main_ended(call);
   else if (status == VYC_NOT_READY)
-    status = vyc__call_behind_main(call);
+    status = waits ? not_begun(call) : vyc__call_behind_main(call);
   vyc__capture_restore(context->driver, mode);
   return status;
 }
@@ -143,7 +149,7 @@ static vyc_status place_arguments(vyc_worker_call *call, const vyc_run *run) {
     }
   }
   vyc__count(&context->counters, staged_in_bytes, staged);
-  return VYC_LIKELY(call->take_count == 0) ? VYC_OK : settle_main(call);
+  return VYC_LIKELY(call->take_count == 0) ? VYC_OK : settle_main(call, run->timeout_ns);
 }
 
 vyc_status vyc__call_prepare(vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {

@@ -9,7 +9,7 @@ import vyre_cuda as vc
 from .varied_recordings import Kernels, compare
 
 SLICE = 500
-PLAIN = 60
+PLAIN = 100
 LONG = [pytest.param(slice_, marks=[pytest.mark.long, pytest.mark.timeout(1200)]) for slice_ in range(41)]
 # What 500 recordings have at least: 20,000 have 500 of each.
 LEAST = {

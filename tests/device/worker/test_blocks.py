@@ -38,7 +38,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 @pytest.mark.parametrize("blocks", [2, 3])
 def test_submitted_calls_are_spread_over_the_blocks(device: vc.Device, blocks: int) -> None:
     saxpy = device.compile(programs.saxpy())
-    with device.worker([saxpy], blocks=blocks, idle=30.0) as worker:
+    with Worker(device, [saxpy], blocks=blocks, idle=30.0, busy=30.0) as worker:
         pending = [worker.submit(saxpy, X, X, float(a)) for a in range(60)]
         for a, one in enumerate(pending):
             np.testing.assert_array_equal(np.float32(a + 1) * X, one.result())

@@ -71,6 +71,7 @@ def test_a_call_reads_what_an_unfinished_launch_writes(
 
 
 @pytest.mark.emulator
+@pytest.mark.parametrize("worker", [1], indirect=True, ids=["one block"])  # with several the calling thread waits
 def test_such_a_call_is_in_the_ring_before_the_launch_has_ended(
     device: vc.Device, emulator: Emulator, worker: vc.Worker, saxpy: vc.Kernel, late: vc.Kernel
 ) -> None:
