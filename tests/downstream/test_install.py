@@ -59,6 +59,7 @@ def test_exactly_what_a_host_needs_is_installed(installed: Path) -> None:
     assert "RUNPATH" not in dynamic
 
 
+@pytest.mark.thin
 def test_no_file_names_the_place_of_the_build(installed: Path) -> None:
     texts = [path.read_text() for path in installed.rglob("*") if path.suffix in (".cmake", ".pc", ".h", ".hpp")]
 

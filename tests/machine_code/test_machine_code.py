@@ -51,6 +51,7 @@ def test_random_programs_give_what_the_interpreter_says(verdicts: list[Verdict],
     assert different == [], f"check.py --programs {PROGRAMS} --seed {seed} --reduce"
 
 
+@pytest.mark.thin
 def test_nearly_all_random_programs_are_executed(verdicts: list[Verdict], seed: int) -> None:
     unknown = Counter(verdict.reason for verdict in verdicts if verdict.state == NOT_EXECUTED)
 

@@ -91,6 +91,7 @@ def test_warm_call_makes_no_allocation_lock_or_environment_read_of_ours(
     assert of_ours == dict.fromkeys(of_ours, 0)
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_counter_sees_what_is_not_warm(counts: dict[str, dict[str, int]]) -> None:
     for kind in ("calloc", "free", "pthread_mutex_lock", "python_block"):
