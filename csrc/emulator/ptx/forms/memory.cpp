@@ -45,6 +45,20 @@ uint8_t *find_static(Machine &m, uint64_t address, uint64_t size, bool constant)
 
 namespace {
 
+#if defined(__SANITIZE_THREAD__)
+#define VYC_SEES_NO_FENCE 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define VYC_SEES_NO_FENCE 1
+#endif
+#endif
+#ifdef VYC_SEES_NO_FENCE
+// The thread sanitizer does not know what fences order.
+constexpr int kLoad = __ATOMIC_ACQUIRE, kStore = __ATOMIC_RELEASE;
+#else
+constexpr int kLoad = __ATOMIC_RELAXED, kStore = __ATOMIC_RELAXED;
+#endif
+
 // The bits of T, extended to a register of type W.
 template <class T, class W>
 uint64_t extend(T value) {
@@ -58,7 +72,7 @@ const Instruction *run_load(const Instruction *i, uint64_t *r, Machine &m) {
   if (p == nullptr) return nullptr;
   T values[N];
   for (int k = 0; k < N; ++k)
-    values[k] = __atomic_load_n(reinterpret_cast<const T *>(p) + k, __ATOMIC_RELAXED);
+    values[k] = __atomic_load_n(reinterpret_cast<const T *>(p) + k, kLoad);
   for (int k = 0; k < N; ++k) r[i->slot[k]] = extend<T, W>(values[k]);
   return i + 1;
 }
@@ -78,8 +92,7 @@ const Instruction *run_store(const Instruction *i, uint64_t *r, Machine &m) {
   uint8_t *p = Space::at(i, m, address, sizeof(T) * N);
   if (p == nullptr) return nullptr;
   for (int k = 0; k < N; ++k)
-    __atomic_store_n(reinterpret_cast<T *>(p) + k, static_cast<T>(r[i->slot[k + 1]]),
-                     __ATOMIC_RELAXED);
+    __atomic_store_n(reinterpret_cast<T *>(p) + k, static_cast<T>(r[i->slot[k + 1]]), kStore);
   return i + 1;
 }
 
