@@ -1,9 +1,9 @@
 /* The order of a graph's nodes, from what they touch: after the last writer of what a node reads,
  * and after the last writer and all later readers of what it writes.
  *
- * Every node is on one of 16 paths, and knows how far it comes after each of them, so an edge that
+ * Every node is on one of 8 paths, and knows how far it comes after each of them, so an edge that
  * follows from others is left out. Where a node would need one path more, it is put after the end
- * of the path that ended first: so there are never more than 16 nodes side by side. */
+ * of the path that ended first: so there are never more than 8 nodes side by side. */
 #include <stdlib.h>
 #include <string.h>
 

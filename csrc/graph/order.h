@@ -15,9 +15,9 @@ typedef struct vyc_access {
 /* ---- dependencies.c ---- */
 
 /* So many nodes of a graph run side by side at most. On an H200 that twelve processes shared
- * (driver 580.159.04), graphs of 17 and of 18 such nodes never ended, nine of nine, and those of 16
- * did. */
-#define VYC_ORDER_CHAINS 16u
+ * (driver 580.159.04), eight of eight graphs of 18 such nodes never ended, and one of six of 17;
+ * all of 16 and less did (benchmarks/results/2026-11-27T0337Z-nvidia-h200-shared.txt). */
+#define VYC_ORDER_CHAINS 8u
 
 typedef struct vyc_order_node {
   uint32_t chain, position;

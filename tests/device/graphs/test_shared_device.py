@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parent / "wide_graphs.py"
-STEPS = ("1", "8", "15", "16", "17", "18", "40", "100")
+STEPS = ("1", "7", "8", "9", "16", "17", "18", "40", "100")
 
 
 @pytest.mark.slow
