@@ -24,8 +24,8 @@ def test_every_way_is_told(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
 
     assert told.count(" requests of each way") == 2
     assert told.count("layer") == 2 * 4
-    assert told.count("kernel, ") == 2 * 5
-    assert told.count("graph, ") == 2 * 4
+    assert told.count("kernel, ") == 2 * 6
+    assert told.count("graph, ") == 2 * 5
 
 
 def test_the_latencies_of_the_example_are_told(
