@@ -76,6 +76,7 @@ def test_every_entry_of_the_changelog_tells_about_the_abi() -> None:
         assert [text.strip() != "" for text in paragraph] == [True], version
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize(
     ("compiler", "standard", "suffix"), [("cc", "c11", "c"), ("c++", "c++17", "cpp")], ids=["c11", "cpp17"]
 )

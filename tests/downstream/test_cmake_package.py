@@ -44,6 +44,7 @@ def found(finder: Path, folder: Path, wanted: str, more: str = "") -> str:
     return next(line for line in done.stdout.splitlines() if line.startswith("-- found")).removeprefix("-- found ")
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("wanted", ["", "0.1", "0.1.0", "0.1.0;EXACT"])
 def test_a_version_that_fits_is_found(tmp_path: Path, finder: Path, wanted: str) -> None:
     assert found(finder, tmp_path, wanted) == "1 0.1.0"

@@ -15,6 +15,7 @@ from .test_cpp_header import bundle  # noqa: F401
 from .tools import EMULATOR, ROOT, attempt, call
 
 
+@pytest.mark.thin
 @pytest.mark.cargo
 @pytest.mark.slow
 def test_a_host_in_rust_builds_and_runs(tmp_path: Path, bundle: Path) -> None:  # noqa: F811

@@ -18,6 +18,7 @@ def files(kind: str) -> list[Path]:
     return sorted((CORPUS / kind).iterdir())
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("path", files("text"), ids=lambda path: path.name[:12])
 def test_text_is_refused_or_round_trips(path: Path) -> None:
     try:
@@ -28,6 +29,7 @@ def test_text_is_refused_or_round_trips(path: Path) -> None:
     assert Program.from_bytes(program.to_bytes()) == program
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("path", files("wire"), ids=lambda path: path.name[:12])
 def test_bytes_are_refused_or_canonical(path: Path) -> None:
     data = path.read_bytes()

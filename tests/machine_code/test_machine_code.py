@@ -143,6 +143,7 @@ def test_a_known_defect_of_the_compiler_is_seen() -> None:
     assert met != expected
 
 
+@pytest.mark.thin
 def test_another_table_of_a_logical_instruction_is_seen() -> None:
     text = _program("bitwise_and(load(x[u32:0]), load(x[u32:1]))")
     program = vc.parse(text)

@@ -48,7 +48,7 @@ def _form_questions(name: str, way: str) -> list[Question]:
     return [question for question in (make() for make in form_plan(form)) if question.way == way]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin
 @pytest.mark.parametrize("group", silicon_units.GROUPS)
 def test_emulator_answers_foldable_operands_as_recorded(library: str, group: str) -> None:
     with Device(library) as device:

@@ -43,7 +43,7 @@ def _is_nan(type_: str, word: int) -> bool:
     return type_[0] in "fh" and bool(np.isnan(half_oracle.value_of(type_, word)))
 
 
-@pytest.mark.thin(77)
+@pytest.mark.thin(308)
 @pytest.mark.parametrize("form", half_forms(), ids=lambda form: form.name)
 def test_half_form_rounds_the_exact_result_once(form: Form, emulated: dict[str, tuple[Kernel, Bytes]]) -> None:
     kernel, answer = emulated[form.key]

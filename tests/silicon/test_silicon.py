@@ -79,7 +79,7 @@ def test_record_keeps_known_answers_and_asks_the_rest(library: str, recording: R
         record(library, [first], replace(known, device="another device"))
 
 
-@pytest.mark.thin(161)
+@pytest.mark.thin(644)
 @pytest.mark.parametrize("form", answered_forms(), ids=lambda form: f"{form.name}-{form.signature}".replace(" ", "_"))
 def test_form_answers_as_silicon(form: Form, recording: Recording, emulated: dict[str, tuple[Kernel, Bytes]]) -> None:
     kernel, met = emulated[form.key]

@@ -124,6 +124,7 @@ def test_float_literal_has_no_digit_too_many(bits: int) -> None:
     assert np.float32(f"{float(value):.{len(digits) - 2}e}") != value
 
 
+@pytest.mark.thin
 @given(st.text())
 def test_string_comes_back_on_one_line(value: str) -> None:
     quoted = format_string(value)

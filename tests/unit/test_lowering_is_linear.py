@@ -143,7 +143,7 @@ def lines_of(work: Callable[[], Any]) -> int:
     return count
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(28)
 @pytest.mark.parametrize(
     "make",
     [

@@ -167,6 +167,7 @@ def test_misuse_is_a_program_error(make: object, message: str) -> None:
 ONE = Const(u32, 0)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("arrays", "body", "message"),
     [

@@ -60,7 +60,7 @@ def _uses(op: Op) -> list[tuple[Type, Type]]:
     return [(source, to) for source, to in pairs if op.name == "cast" or to.bits == source.bits]
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(28)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("sm", KNOWN_SM)
 def test_every_op_is_lowered_for_every_type_it_takes(sm: int, precision: str) -> None:

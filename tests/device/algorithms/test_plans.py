@@ -15,6 +15,7 @@ from vyre_cuda.testing.compare import assert_same
 from .data import drawn
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("n", [1000, 40_000])
 def test_a_plan_runs_on_what_the_arrays_hold(device: vc.Device, n: int) -> None:
     x = device.array(drawn(vc.f32, n))

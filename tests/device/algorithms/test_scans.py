@@ -96,6 +96,7 @@ def test_an_exclusive_sum_begins_with_plus_zero(device: vc.Device) -> None:
     assert np.signbit(agree(device, "cumsum", x)).all()
 
 
+@pytest.mark.thin
 def test_dtype_and_out(device: vc.Device) -> None:
     x = drawn(vc.u32, 9000)
     assert_same(np.cumsum(x, dtype=np.uint32), agree(device, "cumsum", x, dtype=vc.u32))

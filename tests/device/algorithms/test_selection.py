@@ -17,7 +17,7 @@ from .data import drawn, special
 SIZES = [1, 300, 4097, pytest.param(140_001, marks=pytest.mark.thin)]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("type_", [vc.bool_, vc.i16, vc.f32], ids=str)
 def test_compress_nonzero_unique(device: vc.Device, type_: vc.Type, n: int) -> None:
@@ -137,6 +137,7 @@ def test_numbers_without_a_count(device: vc.Device) -> None:
             algorithms.bincount(x, out=device.empty(5, vc.i64)).numpy()
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("type_", [vc.f32, vc.f64, vc.i32, vc.u8], ids=str)
 def test_histogram(device: vc.Device, type_: vc.Type) -> None:
     x = drawn(type_, 20_000)
@@ -179,6 +180,7 @@ def test_offsets_that_do_not_fit(device: vc.Device, offsets: list[int]) -> None:
         algorithms.segmented_sum(device.array(x), device.array(np.array(offsets))).numpy()
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("type_", [vc.f32, vc.f64], ids=str)
 def test_matmul(device: vc.Device, type_: vc.Type) -> None:
     for m, k, n in ((1, 1, 1), (130, 37, 129), (128, 8, 256), (3, 9, 2), (131, 20, 132), (5, 8, 6)):

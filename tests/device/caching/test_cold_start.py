@@ -176,6 +176,7 @@ def own(modules: list[str]) -> list[str]:
     return [name.removeprefix("vyre_cuda.") for name in modules if name.startswith("vyre_cuda.")]
 
 
+@pytest.mark.thin
 def test_importing_loads_no_module_of_the_package(cold_and_warm):
     assert own(cold_and_warm[1]["import"]) == []
 

@@ -247,6 +247,7 @@ def finish(process: subprocess.Popen[str]) -> list[int]:
     return [int(word) for word in out.split()]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_processes_at_once_and_one_after_them_share_what_they_compile(device_name, cache_root):
     count = 6

@@ -110,6 +110,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.emulator
 def test_a_failed_assertion_in_a_process_pool_arrives_as_itself(tmp_path: Path) -> None:

@@ -132,6 +132,7 @@ def rounds(distances: list[int], missing: int | None, *, shared: bool) -> vc.Pro
     return b.build()
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @RANDOM
 @given(

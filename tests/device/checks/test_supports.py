@@ -24,6 +24,7 @@ ATOMIC_NAMES = {
 }
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 def test_every_type_and_op_of_the_table_is_answered_as_the_table_says(device: vc.Device, type_: Type) -> None:
     assert device.supports(type_)

@@ -30,7 +30,7 @@ def _put(comm: vc.distributed.LocalCommunicator, hosts: list[np.ndarray]) -> lis
     return [device.array(host) for device, host in zip(comm.devices, hosts, strict=True)]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("name", DTYPES)
 def test_all_reduce_equals_numpy(comm, name, op):

@@ -201,6 +201,7 @@ def test_objects_with_hung_work_can_be_dropped_in_any_order(device_name: int | s
     assert lines == ["end"]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.emulator  # while a kernel hangs, the CUDA driver holds whoever loads code or allocates (H200, driver 580)
 def test_an_abandoned_device_can_be_opened_again(device_name: int | str) -> None:

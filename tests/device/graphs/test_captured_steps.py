@@ -55,6 +55,7 @@ def test_an_out_that_must_be_cleared_is_cleared(device: vc.Device, stream: Forei
     captured.destroy()
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("times", [0, 3, 5000])
 def test_repetitions_are_captured(device: vc.Device, stream: ForeignStream, times: int) -> None:
     """None, unrolled, and a loop on the device whose counter begins at 0 each time."""

@@ -116,7 +116,7 @@ def counting(at: int, done_type: vc.Type = vc.bool_, block: int = 256) -> vc.Pro
 ENDS = [(100, 6, 6), (None, 6, 6), (4, 6, 4), (6, 6, 6), (1, 6, 1), (None, 0, 1), (100, 1, 1)]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("size", [1, 32, 200, 1000])
 @pytest.mark.parametrize(("limit", "at", "passes"), ENDS)
 def test_an_array_ends_the_loop_in_a_kernel(

@@ -32,6 +32,7 @@ def test_repetitions_nest_and_none_is_nothing(device: vc.Device) -> None:
     np.testing.assert_array_equal(np.full(N, 15), h.numpy())
 
 
+@pytest.mark.thin
 def test_a_long_repetition_is_a_loop(device: vc.Device) -> None:
     add = device.compile(programs.add_to())
     h, one = device.zeros(1, vc.i32), device.array(np.ones(1, np.int32))

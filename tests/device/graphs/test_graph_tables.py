@@ -303,6 +303,7 @@ def test_temporary_arrays_of_rows(device: vc.Device) -> None:
         np.testing.assert_array_equal(z.numpy(), (x.numpy() * 2 + 1).reshape(2, 32).sum(1, dtype=F32))
 
 
+@pytest.mark.thin
 @pytest.mark.emulator
 @pytest.mark.parametrize(
     ("result", "lasting"),
@@ -390,6 +391,7 @@ def recording(device: vc.Device, kernels: list[vc.Kernel], seed: int, *, fuse: b
     return graph, pool
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("number", [60, pytest.param(3000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
 def test_random_recordings_leave_the_same_bytes(device: vc.Device, number: int) -> None:
     odd = vc.Builder("odd", block=32)  # writes what a condition lets it, from the other end

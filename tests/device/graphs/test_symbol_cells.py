@@ -125,6 +125,7 @@ def test_a_symbol_in_merged_kernels_and_in_others_is_one_cell(device: vc.Device)
     assert "steps 1 and 2 are one kernel" in graph.explain() or "steps 1 to 2 are one kernel" in graph.explain()
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("type_", TYPES, ids=str)
 def test_cells_of_every_type(device: vc.Device, type_: Type) -> None:
     b = vc.Builder("stored", block=32)

@@ -244,6 +244,7 @@ def _everything(device: vc.Device, name: str) -> dict[str, Callable[[], object]]
     }
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread_local", "relaxed"])
 @pytest.mark.parametrize("same_thread", [False, True], ids=["another thread", "the same thread"])
 def test_no_operation_ends_a_capture(

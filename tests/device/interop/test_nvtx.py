@@ -37,6 +37,7 @@ def one(message: str, depth: int = 0) -> list[str]:
     return [f"{depth}|vyre_cuda|{message}", f"{depth}|vyre_cuda|pop"]
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("step", "message"),
     [

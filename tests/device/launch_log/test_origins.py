@@ -84,6 +84,7 @@ def test_every_way_of_launching_says_its_line(
             assert lines(device) == [line]
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("way", ["call", "keywords", "run", "timed", "record"])
 def test_call_that_waits_says_its_line_while_it_runs(way: str, emulator: Emulator) -> None:
     with vc.Device("emulator") as device:

@@ -122,6 +122,7 @@ def test_a_failed_rebind_keeps_the_old_arguments(device: vc.Device) -> None:
     np.testing.assert_array_equal(expected(1000, 2), out.numpy())
 
 
+@pytest.mark.thin
 def test_streams_are_ordered_by_events(device: vc.Device) -> None:
     kernel = device.compile(programs.add_to())
     h, one = device.zeros(200_000, vc.i32), device.array(np.ones(200_000, np.int32))

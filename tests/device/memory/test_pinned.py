@@ -268,6 +268,7 @@ def misaligned(array: np.ndarray, n: int, dtype: np.typing.DTypeLike) -> np.ndar
     return array[2 : 2 + n * np.dtype(dtype).itemsize].view(dtype)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("how", ["call", "keyword", "submit", "timed", "record"])
 @pytest.mark.parametrize("registered", [False, True], ids=["pinned", "registered"])
 @pytest.mark.parametrize("n", [7, 300_000])

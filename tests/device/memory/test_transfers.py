@@ -202,6 +202,7 @@ def test_arrays_of_another_device_or_none_are_refused(device: vc.Device, own_dev
 # ---- sizes and places ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("pinned", [False, True], ids=["pageable", "pinned"])
 @pytest.mark.parametrize("nbytes", [CHUNK - 1, CHUNK, CHUNK + 1, 4 * CHUNK, 9 * CHUNK + 12345])
 def test_large_copies_keep_every_byte(device: vc.Device, nbytes: int, pinned: bool) -> None:
@@ -315,7 +316,7 @@ def test_any_ranges_do_what_numpy_does(shared_device: vc.Device, written, read, 
 # ---- failing calls ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(20)
 @pytest.mark.emulator
 @pytest.mark.parametrize("nth", [1, 2, 6])
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ def test_atomic_agrees_with_the_interpreter(
         count_device("shared atomics" if shared else "atomics", op.name, type_.name, own.size * (1 + keep_old))
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     ("op", "type_"),
     [(op, t) for op, t in CASES if t.is_integer and any(op.name in group for group in commuting(t))],

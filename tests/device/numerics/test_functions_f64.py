@@ -49,7 +49,7 @@ def test_other_precisions_have_the_bits_of_ieee(device: vc.Device, name: str, pr
     assert_same(vc.evaluate(use(name), *inputs), np.asarray(kernel(*inputs)))
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(28)
 @pytest.mark.slow
 @pytest.mark.parametrize("sm", [75, 90, 100])
 @pytest.mark.parametrize("name", FUNCTIONS)

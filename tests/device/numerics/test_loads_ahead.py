@@ -139,6 +139,7 @@ def test_every_rest_is_summed(size: int, device: vc.Device) -> None:
     same(accumulating(plain), [x, np.zeros(0, np.uint32), 0, 0, 0], device)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("index", INDICES, ids=str)
 @pytest.mark.parametrize("step", [1, 3, "by"])
 def test_loops_at_the_end_of_the_type(index: vc.Type, step: Any, device: vc.Device) -> None:

@@ -59,6 +59,7 @@ def test_constant_places_of_tables(device: vc.Device) -> None:
     same_bits(vc.evaluate(program), device.run(program))
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("type_", [t for t in TYPES if t.name not in ("bf16", "bool_")], ids=str)
 @pytest.mark.parametrize("size", [3, 16, 300])
 def test_each_thread_has_its_own_elements(device: vc.Device, type_: Type, size: int) -> None:

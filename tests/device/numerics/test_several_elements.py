@@ -295,7 +295,7 @@ def test_much_work_has_fewer_neighbors() -> None:
     assert counts == [16, 8, 4, 4]
 
 
-@pytest.mark.thin(35)
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.parametrize("op", sorted(OPS))
 def test_every_op(wide: vc.Device, op: str) -> None:

@@ -73,6 +73,7 @@ def test_a_warm_call_makes_no_driver_call(
     np.testing.assert_array_equal(3 * X, out if way == "host" else dout.numpy())
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("between", ["launch", "bound launch", "fill", "copy", "stream", "graph"])
 def test_what_others_do_between_calls_is_waited_for_each_time(
     device: vc.Device, emulator: Emulator, worker: vc.Worker, saxpy: vc.Kernel, between: str

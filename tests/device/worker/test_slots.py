@@ -151,6 +151,7 @@ def test_several_calls_that_are_there_already(ring: Ring) -> None:
     assert ring.out.tolist() == [float((SLOTS - 1) * ring.count)] * 3
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("limit", ["idle", "busy"])
 def test_it_notes_the_call_with_which_the_next_launch_begins(device: vc.Device, ring: Ring, limit: str) -> None:
     for _ in range(3):

@@ -70,6 +70,7 @@ def test_a_call_reads_what_an_unfinished_launch_writes(
         np.testing.assert_array_equal(np.float32(3 * a + 4) * X, out.numpy())
 
 
+@pytest.mark.thin
 @pytest.mark.emulator
 @pytest.mark.parametrize("worker", [1], indirect=True, ids=["one block"])  # with several the calling thread waits
 def test_such_a_call_is_in_the_ring_before_the_launch_has_ended(
@@ -102,6 +103,7 @@ def test_arrays_that_other_streams_change_between_calls(
         np.testing.assert_array_equal(np.float32(turn + 4) * X, out.numpy())
 
 
+@pytest.mark.thin
 def test_calls_of_several_threads_keep_their_order_with_launches(
     device: vc.Device, worker: vc.Worker, saxpy: vc.Kernel, late: vc.Kernel
 ) -> None:
@@ -133,6 +135,7 @@ def test_calls_of_several_threads_keep_their_order_with_launches(
 # ---- streams behind calls --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin
 def test_a_launch_reads_what_an_unfinished_call_writes(
     device: vc.Device, worker: vc.Worker, saxpy: vc.Kernel, late: vc.Kernel
 ) -> None:
@@ -192,6 +195,7 @@ def test_a_paused_worker_with_calls_cannot_be_waited_for(
 # ---- failures --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thin(4)
 @pytest.mark.emulator
 @pytest.mark.parametrize("function", ["cuStreamCreate", "cuEventRecord", "cuStreamWaitEvent", "cuStreamWriteValue32"])
 def test_a_driver_call_that_fails_leaves_no_call_behind(

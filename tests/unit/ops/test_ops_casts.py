@@ -35,6 +35,7 @@ def test_cast_equals_exact_conversion(source: Type, target: Type, count_interpre
 NARROWING = [(f64, f32), (f64, f16), (f64, bf16), (f32, f16), (f32, bf16), *itertools.product((u64, i64), FLOATS)]
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(("source", "target"), NARROWING, ids=str)
 def test_cast_to_a_narrower_float_rounds_once(source: Type, target: Type, count_interpreter: Count) -> None:
     """Values next to halfway between two of the target: an intermediate rounding would make ties of them."""

@@ -65,6 +65,7 @@ def largest(opened: ctypes.CDLL, first: int, end: int, step: int) -> tuple[float
     return off, float(np.uint32(at.value).view(np.float32))
 
 
+@pytest.mark.thin(4)
 @each_short
 def test_the_c_text_is_the_form(library: Library, name: str, form: Form) -> None:
     x = np.random.default_rng(3).integers(0, ALL, 1 << 16, np.uint32).view(np.float32)

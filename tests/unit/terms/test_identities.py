@@ -199,7 +199,7 @@ def test_ops_on_constants_give_what_the_op_gives(op: Op, operand: Type, result: 
     assert_same(vc.evaluate(program), vc.evaluate(result_of_folding))
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(20)
 @pytest.mark.parametrize("op, operand, result", [row for row in ROWS if row[0].arity == 2], ids=row_id)
 def test_identities_of_two_operands_hold_on_all_edges(op: Op, operand: Type, result: Type) -> None:
     x = element("x", operand)

@@ -225,7 +225,7 @@ def test_both_sides_of_a_step_have_the_same_values(value: str) -> None:
         np.testing.assert_array_equal(left, right, err_msg=str(step))
 
 
-@pytest.mark.thin(30)
+@pytest.mark.thin
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_both_sides_of_steps_grown_from_rules_have_the_same_values(rule: Rule) -> None:
     fired = 0

@@ -88,6 +88,7 @@ def test_a_condition_means_the_same_for_one_number_and_for_arrays(case: str) -> 
     assert any(expected)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("case", USED)
 def test_what_is_known_of_a_condition_holds_for_all_numbers_that_the_facts_allow(case: str) -> None:
     condition, type_ = USED[case]
