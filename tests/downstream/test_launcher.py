@@ -153,7 +153,7 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "value", "text"), NUMBERS, ids=[f"{kind} {text}" for kind, _, text in NUMBERS])
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")

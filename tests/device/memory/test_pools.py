@@ -280,5 +280,5 @@ class Pools(RuleBasedStateMachine):
         self.device.close()
 
 
-TestPools = pytest.mark.emulator(Pools.TestCase)
+TestPools = pytest.mark.thin(pytest.mark.emulator(Pools.TestCase))
 TestPools.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
