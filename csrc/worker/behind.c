@@ -14,9 +14,12 @@ static vyc_status make_behind(vyc_worker *worker) {
   vyc_context *context = worker->child.context;
   VYC_CU_RESULT;
   vyc_status status = VYC_OK;
+  CUstream made = NULL;
   vyc__claim_take(&worker->claim);
-  if (worker->behind == NULL)
-    status = VYC_CU(context, cuStreamCreate, &worker->behind, CU_STREAM_NON_BLOCKING);
+  if (worker->behind == NULL) {
+    status = VYC_CU(context, cuStreamCreate, &made, CU_STREAM_NON_BLOCKING);
+    if (status == VYC_OK) worker->behind = made; /* seen by who looks without the claim */
+  }
   vyc__claim_drop(&worker->claim);
   return status;
 }

@@ -105,7 +105,7 @@ struct vyc_worker {
   vyc_block *memory, *more; /* page-locked: rings; larger parameter blocks or NULL */
   vyc_claim claim; /* guards the lanes and the next six */
   uint64_t call_count;
-  CUstream behind; /* nobody else's; NULL: not made yet; see behind.c */
+  _Atomic(CUstream) behind; /* nobody else's; NULL: not made yet; see behind.c */
   uint32_t turn; /* of the lane that got the last call */
   uint32_t hurried; /* so many launches are to end soon; see launch_it */
   vyc_worker_call *ordered; /* see worker_order */
