@@ -1,24 +1,29 @@
 """Tickets of workers against launches, bit for bit, in as many calls as asked for.
 
     python -m tests.device.worker.tickets --device cuda --tickets 10000000 [--blocks 4] [--processes 8] [--seed 1]
+        [--seconds 240] [--every 10]
 
 Each round draws programs of the independent generator that a worker can run, makes one worker of them, and submits
 calls of all in random order, many at a time; each result has the bytes of the same call as a launch. Every third call
 is a call on device arrays that waits. The numbers of the calls begin near 2^32 in every second round, so that they
 wrap, and the worker leaves the device often in every third.
-Prints a line for each process and exits with 1 if a result differs.
+Every few seconds a line says how many tickets all processes have done, how many were wrong, and the rate. It ends when
+all are done or when the seconds are over, whichever is first, with a line for each process: what is in flight then is
+still compared. The exit code is 1 if a result differs or a process has ended in another way, and 2 if the time was over
+before the tickets were.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import multiprocessing.connection
 import random
 import sys
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +36,8 @@ KINDS = ("general", "folding", "lockstep", "ftz", "functions", "wide")
 PROGRAMS = 6  # of a worker
 IN_FLIGHT = 48
 ROUND = 50_000  # tickets
+BETWEEN = 256  # tickets from one look at the clock to the next
+GRACE = 30.0  # seconds that a process has to end what it began when the time was over
 
 
 class Case:
@@ -93,52 +100,142 @@ def drawn_cases(device: vc.Device, chance: random.Random) -> list[Case]:
     return cases
 
 
-def run_round(device: vc.Device, number: int, tickets: int, blocks: int, chance: random.Random) -> int:
-    """How many results differed."""
-    cases = drawn_cases(device, chance)
-    first = 2**32 - tickets // 2 if number % 2 else 1
-    busy = 0.001 if number % 3 == 2 else 0.01
-    wrong = 0
-    waiting: deque[tuple[Case, Any]] = deque()
-    rows = [case.on_device(device) for case in cases]
-    repeatable = [all(p.kind != "inout" for p in case.kernel.program.parameters) for case in cases]
-    try:
-        worker = Worker(device, [case.kernel for case in cases], blocks=blocks, busy=busy, first=first)
-    except vc.UnsupportedError:
-        return run_round(device, number, tickets, blocks, chance)
-    with worker:
-        for _ in range(tickets):
-            at = chance.randrange(len(cases))
-            case = cases[at]
-            if repeatable[at] and chance.random() < 1 / 3:
-                worker.call(case.kernel, *rows[at], grid=case.grid)
-                if chance.random() < 1 / 16:
-                    wrong += not case.agrees_on_device(rows[at])
-                continue
-            waiting.append((case, worker.submit(case.kernel, *case.arguments, grid=case.grid)))
-            if len(waiting) >= IN_FLIGHT:
-                case, pending = waiting.popleft()
-                wrong += not case.agrees(pending.result())
-        for case, pending in waiting:
-            wrong += not case.agrees(pending.result())
-        for case, row, again in zip(cases, rows, repeatable, strict=True):
+class Progress:
+    """What the processes have done, as far as they have said it, and when to end."""
+
+    def __init__(self, context: Any, processes: int, end: float) -> None:
+        self.done = context.RawArray("q", processes)
+        self.wrong = context.RawArray("q", processes)
+        self.seconds = context.RawArray("d", processes)
+        self.end = end  # of time.monotonic, which is the same for all processes of a machine
+
+
+class Share(NamedTuple):
+    """What one process is to do."""
+
+    place: int
+    device: str
+    tickets: int
+    blocks: int
+    seed: int
+
+
+class Round:
+    """Tickets of one worker. `place`: of the process, in `progress`."""
+
+    def __init__(self, device: vc.Device, number: int, chance: random.Random, progress: Progress, place: int) -> None:
+        self._device, self._number, self._chance = device, number, chance
+        self._progress, self._place = progress, place
+        self._waiting: deque[tuple[Case, Any]] = deque()
+
+    def run(self, tickets: int, blocks: int) -> int:
+        """How many tickets it was: fewer if the time was over."""
+        while True:
+            self._cases = drawn_cases(self._device, self._chance)
+            self._rows = [case.on_device(self._device) for case in self._cases]
+            self._repeatable = [all(p.kind != "inout" for p in c.kernel.program.parameters) for c in self._cases]
+            first = 2**32 - tickets // 2 if self._number % 2 else 1
+            busy = 0.001 if self._number % 3 == 2 else 0.01
+            kernels = [case.kernel for case in self._cases]
+            try:
+                worker = Worker(self._device, kernels, blocks=blocks, busy=busy, first=first)
+            except vc.UnsupportedError:
+                continue  # together they need too much
+            with worker:
+                return self._calls(worker, tickets)
+
+    def _calls(self, worker: Worker, tickets: int) -> int:
+        done = 0
+        while done < tickets and time.monotonic() < self._progress.end:
+            some = min(BETWEEN, tickets - done)
+            for _ in range(some):
+                self._one(worker)
+            done += some
+            self._progress.done[self._place] += some
+        while self._waiting:
+            self._compare(*self._waiting.popleft())
+        for case, row, again in zip(self._cases, self._rows, self._repeatable, strict=True):
             if again:
                 worker.call(case.kernel, *row, grid=case.grid)
-                wrong += not case.agrees_on_device(row)
-    return wrong
+                self._count(case.agrees_on_device(row))
+        return done
+
+    def _one(self, worker: Worker) -> None:
+        chance = self._chance
+        at = chance.randrange(len(self._cases))
+        case = self._cases[at]
+        if self._repeatable[at] and chance.random() < 1 / 3:
+            worker.call(case.kernel, *self._rows[at], grid=case.grid)
+            if chance.random() < 1 / 16:
+                self._count(case.agrees_on_device(self._rows[at]))
+            return
+        self._waiting.append((case, worker.submit(case.kernel, *case.arguments, grid=case.grid)))
+        if len(self._waiting) >= IN_FLIGHT:
+            self._compare(*self._waiting.popleft())
+
+    def _compare(self, case: Case, pending: Any) -> None:
+        self._count(case.agrees(pending.result()))
+
+    def _count(self, agrees: bool) -> None:
+        if not agrees:
+            self._progress.wrong[self._place] += 1
 
 
-def work(place: int, name: str, tickets: int, blocks: int, seed: int) -> tuple[int, int, float]:
-    """The tickets of one process, how many were wrong, and seconds."""
-    chance = random.Random(f"{seed}/{place}")
-    begin, done, wrong, number = time.monotonic(), 0, 0, 0
+def work(share: Share, progress: Progress) -> None:
+    """One process."""
+    chance = random.Random(f"{share.seed}/{share.place}")
+    name = share.device
+    begin, done, number = time.monotonic(), 0, 0
     with vc.Device(name if not name.isdigit() else int(name)) as device:
-        while done < tickets:
-            share = min(ROUND, tickets - done)
-            wrong += run_round(device, number, share, blocks, chance)
-            done += share
+        while done < share.tickets and time.monotonic() < progress.end:
+            part = Round(device, number, chance, progress, share.place)
+            done += part.run(min(ROUND, share.tickets - done), share.blocks)
             number += 1
-    return done, wrong, time.monotonic() - begin
+    progress.seconds[share.place] = time.monotonic() - begin
+
+
+def told(progress: Progress, begin: float) -> None:
+    done, wrong, seconds = sum(progress.done), sum(progress.wrong), time.monotonic() - begin
+    print(f"{seconds:6.1f} s: {done} tickets, {wrong} wrong, {done / seconds:.0f}/s", flush=True)
+
+
+def await_all(processes: list[Any], progress: Progress, every: float) -> None:
+    """Until all have ended, or should have: then they are ended."""
+    begin = time.monotonic()
+    next_line, last = begin + every, progress.end + GRACE
+    while left := [process.sentinel for process in processes if process.is_alive()]:
+        now = time.monotonic()
+        if now >= last:
+            break
+        if now >= next_line:
+            told(progress, begin)
+            next_line = now + every
+        multiprocessing.connection.wait(left, min(next_line, last) - now)
+        processes = [process for process in processes if process.is_alive()]
+    for process in processes:
+        process.kill()
+        process.join()
+    told(progress, begin)
+
+
+def run(shares: list[Share], seconds: float, every: float) -> int:
+    """The exit code."""
+    context = multiprocessing.get_context("spawn")
+    progress = Progress(context, len(shares), time.monotonic() + seconds)
+    processes = [context.Process(target=work, args=(share, progress)) for share in shares]
+    for process in processes:
+        process.start()
+    await_all(processes, progress, every)
+    failed = short = False
+    for process in processes:
+        process.join()
+    for share, process in zip(shares, processes, strict=True):
+        done, wrong, took = (values[share.place] for values in (progress.done, progress.wrong, progress.seconds))
+        rate = f"{took:.1f} s, {done / took:.0f}/s" if took else f"ended with code {process.exitcode}"
+        print(f"process {share.place}: {done} of {share.tickets} tickets, {wrong} wrong, {rate}", flush=True)
+        failed |= wrong > 0 or process.exitcode != 0
+        short |= done < share.tickets
+    return 1 if failed else 2 if short else 0
 
 
 def main() -> int:
@@ -148,17 +245,15 @@ def main() -> int:
     parser.add_argument("--blocks", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=240.0)
+    parser.add_argument("--every", type=float, default=10.0, help="seconds from one line of progress to the next")
     options = parser.parse_args()
+    each, more = divmod(options.tickets, options.processes)
     shares = [
-        (place, options.device, options.tickets // options.processes, options.blocks, options.seed)
+        Share(place, options.device, each + (place < more), options.blocks, options.seed)
         for place in range(options.processes)
     ]
-    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
-        wrong = 0
-        for place, (done, bad, seconds) in enumerate(pool.starmap(work, shares)):
-            print(f"process {place}: {done} tickets, {bad} wrong, {seconds:.1f} s, {done / seconds:.0f}/s", flush=True)
-            wrong += bad
-    return int(wrong > 0)
+    return run(shares, options.seconds, options.every)
 
 
 if __name__ == "__main__":
