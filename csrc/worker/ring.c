@@ -153,8 +153,11 @@ static vyc_status launch_it(vyc_lane *lane, stay of) {
   vyc_worker *worker = lane->worker;
   vyc_context *context = worker->child.context;
   VYC_CU_RESULT;
-  if (lane->stream == NULL)
-    VYC_TRY(VYC_CU(context, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING));
+  if (lane->stream == NULL) {
+    CUstream made = NULL;
+    VYC_TRY(VYC_CU(context, cuStreamCreate, &made, CU_STREAM_NON_BLOCKING));
+    lane->stream = made; /* seen by who looks without the claim */
+  }
   vyc__lane_note_end(lane);
   const uint32_t before = atomic_load_explicit(&lane->launch, memory_order_relaxed);
   const uint32_t number = before + 1 == 0 ? 1 : before + 1;
@@ -185,10 +188,12 @@ vyc_status vyc__lane_go_until(vyc_lane *lane, uint32_t last) {
 
 vyc_status vyc__lane_ask(const vyc_lane *lane, vyc_scope *scope) {
   vyc_context *context = lane->worker->child.context;
+  const CUstream stream = lane->stream;
+  if (stream == NULL) return VYC_NOT_READY; /* the driver would ask the default stream */
   VYC_TRY(vyc__worker_enter(context, scope));
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const vyc_status status =
-      vyc__ready(context, context->driver->cuStreamQuery(lane->stream), "cuStreamQuery");
+      vyc__ready(context, context->driver->cuStreamQuery(stream), "cuStreamQuery");
   vyc__capture_restore(context->driver, mode);
   return status == VYC_OK ? VYC_NOT_READY : status;
 }

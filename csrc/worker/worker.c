@@ -179,7 +179,10 @@ static vyc_status take_resources(vyc_worker *worker, vyc_context *context, uint3
     lane->slots = worker->memory->address + i * ring;
     lane->more = worker->more == NULL ? lane->slots : worker->more->address + i * more;
   }
-  return VYC_CU(context, cuStreamCreate, &worker->lanes[0].stream, CU_STREAM_NON_BLOCKING);
+  CUstream made = NULL;
+  VYC_TRY(VYC_CU(context, cuStreamCreate, &made, CU_STREAM_NON_BLOCKING));
+  worker->lanes[0].stream = made;
+  return VYC_OK;
 }
 
 static void undo_resources(vyc_worker *worker, vyc_context *context) {
@@ -277,7 +280,7 @@ static vyc_status look_on(vyc_lane *lane, uint32_t last) {
     status = vyc__behind_ask(lane->worker, NULL);
     if (status != VYC_NOT_READY) return status;
   }
-  return lane->stream == NULL ? VYC_NOT_READY : vyc__lane_ask(lane, NULL);
+  return vyc__lane_ask(lane, NULL);
 }
 
 static vyc_status finish_lane(vyc_lane *lane, vyc_pace *pace) {

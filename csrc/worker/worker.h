@@ -30,7 +30,7 @@ enum {             /* vyc_worker_call.state, as those of submissions */
 typedef struct vyc_lane {
   vyc_worker *worker;
   uint64_t slots, more; /* page-locked: slots, answers, end; larger parameter blocks or `slots` */
-  CUstream stream; /* nobody else's; NULL: destroyed, or not made yet */
+  _Atomic(CUstream) stream; /* nobody else's; NULL: destroyed, or not made yet */
   uint32_t next; /* number of the next call */
   _Atomic uint32_t launch; /* the number of the last launch; 0: none; changed under the claim */
   uint32_t noted; /* the last launch of which it is counted why it has ended */

@@ -13,6 +13,7 @@ from vyre_cuda.runtime.worker.worker import Worker
 from vyre_cuda.testing.compare import assert_same
 
 from .. import programs
+from ..foreign_library import Library
 
 IDLE = 0.2  # seconds
 X = np.arange(300, dtype=np.float32)
@@ -177,3 +178,22 @@ def test_wrap_of_the_numbers(device: vc.Device) -> None:
 def test_numbers_of_blocks_out_of_range(device: vc.Device, blocks: int) -> None:
     with pytest.raises(ValueError, match="blocks="):
         device.worker([programs.saxpy()], blocks=blocks)
+
+
+def test_a_call_for_a_block_that_has_not_begun_leaves_the_default_stream_alone(
+    device: vc.Device, library: Library
+) -> None:
+    """A capture would end if the driver were asked about that stream."""
+    saxpy, blocking = device.compile(programs.saxpy()), library.stream(blocking=True)
+    with Worker(device, [saxpy], blocks=2, idle=30.0) as worker:
+        worker.pause()
+        pending = [worker.submit(saxpy, X, X, float(a)) for a in range(2)]
+        blocking.begin_capture()
+        for one in pending:
+            with pytest.raises(vc.KernelTimeoutError):
+                one.result(timeout=0.01)
+        blocking.end_capture().destroy()
+        worker.resume()
+        for a, one in enumerate(pending):
+            np.testing.assert_array_equal(np.float32(a + 1) * X, one.result())
+    blocking.destroy()
