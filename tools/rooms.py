@@ -77,13 +77,14 @@ def calls_of(objects: dict[str, Path]) -> Calls:
     """Which file uses which names of which others."""
     defined: dict[str, str] = {}
     wanted: dict[str, list[str]] = {}
-    for file, path in objects.items():
-        printed = subprocess.run(["nm", "-P", str(path)], capture_output=True, text=True, check=True).stdout
-        for name, kind, *_ in (line.split() for line in printed.splitlines()):
-            if kind == "U":
-                wanted.setdefault(file, []).append(name)
-            elif kind.isupper():
-                defined[name] = file
+    files = {str(path): file for file, path in objects.items()}
+    printed = subprocess.run(["nm", "-A", "-P", *files], capture_output=True, text=True, check=True).stdout
+    for line in printed.splitlines():
+        path, name, kind = line.rsplit(": ", 1)[0], *line.rsplit(": ", 1)[1].split()[:2]
+        if kind == "U":
+            wanted.setdefault(files[path], []).append(name)
+        elif kind.isupper():
+            defined[name] = files[path]
     calls: Calls = {file: {} for file in objects}
     for file, names in wanted.items():
         for name in names:

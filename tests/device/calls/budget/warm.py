@@ -41,6 +41,10 @@ COUNTS = (16, 17, 64, 254)
 # Launches in the graph that is replayed.
 REPLAYED = 100
 
+# Ways whose calls are so many launches, for which the emulator needs milliseconds: a few calls show what one costs.
+LARGE = ("replay", "replay_stream", "replay_cell")
+FEW = 5
+
 # Rows of launches that are one launch.
 ROWS = (100, 300)
 ROWS_KINDS = ("own", "views")
@@ -338,6 +342,11 @@ def count_blocks(counter: ctypes.CDLL) -> None:
         ctypes.pythonapi.PyMem_SetAllocator(domain, ctypes.byref(allocator))
 
 
+def steps_of(name: str, steps: int) -> int:
+    """How often this way is called where others are called `steps` times."""
+    return min(steps, FEW) if name in LARGE else steps
+
+
 def repeat(way: Way, steps: int) -> None:
     """Call it so often, without making objects."""
     for _ in itertools.repeat(None, steps):
@@ -353,9 +362,9 @@ def interposed(counter: ctypes.CDLL, steps: int) -> None:
     with vc.Device("emulator") as device:
         for name, way in {**ways(device), "result": result, "cold": cold(device)}.items():
             if name != "cold":
-                repeat(way, WARM_UP)
+                repeat(way, steps_of(name, WARM_UP))
             counter.counting_begin()
-            repeat(way, steps)
+            repeat(way, steps_of(name, steps))
             counter.counting_end()
             kinds = itertools.takewhile(bool, map(counter.counted_kind, itertools.count()))
             found[name] = {kind.decode(): counter.counted_calls(i) for i, kind in enumerate(kinds)}
@@ -367,9 +376,9 @@ def instrumented(control: ctypes.CDLL, steps: int) -> None:
     with vc.Device("emulator") as device:
         for name, way in {**ways(device), "cold": cold(device)}.items():
             if name != "cold":
-                repeat(way, WARM_UP)
+                repeat(way, steps_of(name, WARM_UP))
             control.instrument_begin()
-            repeat(way, COLD_STEPS if name == "cold" else steps)
+            repeat(way, COLD_STEPS if name == "cold" else steps_of(name, steps))
             control.instrument_end(name.encode())
 
 
