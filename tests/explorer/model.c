@@ -56,6 +56,8 @@ void model_start(model_hooks hooks) {
   explorer->device_can_write = model_has_memory;
 }
 
+void model_be_wrong(model_plant plant) { the_model->plant = plant; }
+
 void model_be_eager(bool eager) { the_model->eager = eager; }
 
 void model_check_thread(void) {

@@ -16,6 +16,7 @@
  * its report is the number of the operation that launched it. */
 #define MODEL_ASSERTING "asserting"
 #define MODEL_ROWS "rows"
+#define MODEL_RESIDENT "resident" /* stays, and takes calls from a ring */
 #define MODEL_ROW_BYTES 48u /* of its table: 16, and the parameters of a launch */
 
 /* A kernel that was given to a stream. */
@@ -32,6 +33,14 @@ typedef struct model_kernel {
   const void *module; /* that has its code */
 } model_kernel;
 
+/* A defect of the device's part of a worker, for tests of the explorer. */
+typedef enum model_plant {
+  MODEL_IS_RIGHT,
+  MODEL_LOSES_CALL, /* one that is there when a launch ends as busy */
+  MODEL_ANSWERS_EARLY, /* before the call has run */
+  MODEL_ANSWERS_ANOTHER /* call, too */
+} model_plant;
+
 typedef struct model_hooks {
   uint32_t (*operation)(void); /* that the running thread is in */
   void (*given)(model_kernel *kernel);
@@ -43,6 +52,7 @@ typedef struct model_hooks {
 void model_start(model_hooks hooks);
 /* Work ends as soon as it is given; else as late as it can. */
 void model_be_eager(bool eager);
+void model_be_wrong(model_plant plant);
 bool model_step(bool is_waited_for);
 bool model_has_work(void);
 /* Of the device or of the host, that the device can write to. */

@@ -26,9 +26,10 @@ static CUresult CUDAAPI model_cuModuleUnload(CUmodule module) {
 
 static CUresult CUDAAPI model_cuModuleGetFunction(CUfunction *out, CUmodule module,
                                                   const char *text) {
-  const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0 ? ASSERTING
-                        : strcmp(text, MODEL_ROWS) == 0    ? ROWS
-                                                           : 0;
+  const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0  ? ASSERTING
+                        : strcmp(text, MODEL_ROWS) == 0     ? ROWS
+                        : strcmp(text, MODEL_RESIDENT) == 0 ? RESIDENT
+                                                            : 0;
   *out = (CUfunction)(uintptr_t)((uint64_t)(uintptr_t)module | kind);
   return CUDA_SUCCESS;
 }
@@ -66,6 +67,11 @@ static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, un
                                              void **extra) {
   (void)x, (void)y, (void)z, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
   WORKS(handle);
+  if (((uintptr_t)(void *)function & RESIDENT) != 0) {
+    resident_given(give(stream_of(handle, "cuLaunchKernel"), WORK_RESIDENT), (void *)function,
+                   parameters);
+    return given();
+  }
   work *w = give(stream_of(handle, "cuLaunchKernel"), WORK_KERNEL);
   w->node_count = 1;
   w->nodes[0] = (node){.kind = WORK_KERNEL, .kernel = kernel_of(function, parameters)};
@@ -79,6 +85,7 @@ static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, un
 #define MODELLED(X)                                                                                \
   X(cuModuleLoadDataEx)                                                                            \
   X(cuModuleUnload)                                                                                \
-  X(cuModuleGetFunction) X(cuFuncGetAttribute) X(cuOccupancyMaxActiveBlocksPerMultiprocessor)      \
+  X(cuModuleGetFunction)                                                                           \
+  X(cuFuncGetAttribute) X(cuOccupancyMaxActiveBlocksPerMultiprocessor)                             \
       X(cuOccupancyMaxPotentialBlockSize) X(cuLaunchKernel)
 const model_row model_kernel_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

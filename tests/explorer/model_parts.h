@@ -17,6 +17,8 @@ enum { /* work.kind */
        WORK_SET, /* a word, as a memory operation of a stream does */
        WORK_RECORD,
        WORK_WAIT,
+       WORK_WAIT_VALUE, /* until a word is so much */
+       WORK_RESIDENT,
        WORK_GRAPH
 };
 
@@ -30,6 +32,18 @@ typedef struct event event;
 typedef struct stream stream;
 typedef struct exec exec;
 
+/* A launch of a worker. */
+typedef struct resident {
+  uint64_t slots, answers, ended;
+  uint32_t until, mask, launch;
+  bool stays; /* until call number `until` is answered, however long nothing comes */
+  bool begun;
+  uint32_t call; /* the next one, once it has begun */
+  uint32_t served;
+  bool answered; /* but not run, by a defect: the call is `taken` */
+  uint32_t taken[32];
+} resident;
+
 typedef struct work {
   struct work *next;
   uint64_t serial;
@@ -39,6 +53,7 @@ typedef struct work {
   uint8_t *copied; /* of pageable memory: what it held */
   uint32_t node_count;
   node nodes[MODEL_NODES];
+  resident resident;
 } work;
 
 struct stream {
@@ -74,6 +89,7 @@ typedef struct memory {
 typedef struct model {
   model_hooks hooks;
   bool eager;
+  model_plant plant;
   uint64_t serial;
   uint32_t stream_count, memory_count;
   stream *streams[MODEL_STREAMS];
@@ -89,6 +105,8 @@ extern model *the_model;
 #define ASSERTING UINT64_C(8)
 /* In that of one whose parameters are in a table. */
 #define ROWS UINT64_C(4)
+/* In that of a worker. */
+#define RESIDENT UINT64_C(2)
 #define CONTEXT ((CUcontext)(uintptr_t)0xC0DE00)
 
 #define POINT(text, object, kind)                                                                  \
@@ -132,6 +150,16 @@ model_kernel kernel_of(const void *function, void **parameters);
 void rows_given(work *w);
 /* The kernels of such a node, none of them given; returns how many. */
 uint32_t rows_of(node *nodes, const model_kernel *table_kernel, uint32_t room);
+
+/* ---- workers (model_resident.c) -------------------------------------------------------------- */
+
+void resident_given(work *w, const void *function, void **parameters);
+/* There is a call for it to take. */
+bool resident_is_called(const work *w);
+bool resident_can_go_on(const work *w);
+/* True: it has ended. */
+bool resident_step(work *w);
+bool value_is_reached(const node *n);
 
 /* ---- the driver's functions ------------------------------------------------------------------ */
 

@@ -107,6 +107,30 @@ static CUresult CUDAAPI model_cuEventQuery(CUevent handle) {
   return CUDA_ERROR_NOT_READY;
 }
 
+static void give_value(CUstream handle, uint32_t kind, CUdeviceptr address, uint32_t value,
+                       const char *function) {
+  work *w = give(stream_of(handle, function), kind);
+  model_check_memory(address, 4, function);
+  w->node_count = 1;
+  w->nodes[0] = (node){.kind = kind, .to = address, .value = value};
+}
+
+static CUresult CUDAAPI model_cuStreamWriteValue32(CUstream handle, CUdeviceptr address,
+                                                   cuuint32_t value, unsigned flags) {
+  (void)flags;
+  WORKS(handle);
+  give_value(handle, WORK_SET, address, value, "cuStreamWriteValue32");
+  return given();
+}
+
+static CUresult CUDAAPI model_cuStreamWaitValue32(CUstream handle, CUdeviceptr address,
+                                                  cuuint32_t value, unsigned flags) {
+  WORKS(handle);
+  if (flags != CU_STREAM_WAIT_VALUE_GEQ) explorer_fail("a wait for a value that is not modelled");
+  give_value(handle, WORK_WAIT_VALUE, address, value, "cuStreamWaitValue32");
+  return given();
+}
+
 static CUresult CUDAAPI model_cuEventElapsedTime(float *milliseconds, CUevent start, CUevent stop) {
   event_of(start, "cuEventElapsedTime");
   event_of(stop, "cuEventElapsedTime");
@@ -120,6 +144,6 @@ static CUresult CUDAAPI model_cuEventElapsedTime(float *milliseconds, CUevent st
   X(cuStreamQuery)                                                                                 \
   X(cuStreamSynchronize)                                                                           \
   X(cuStreamIsCapturing)                                                                           \
-  X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery)         \
-      X(cuEventElapsedTime)
+  X(cuStreamWriteValue32) X(cuStreamWaitValue32) X(cuStreamWaitEvent) X(cuEventCreate)             \
+      X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventElapsedTime)
 const model_row model_stream_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

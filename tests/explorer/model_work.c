@@ -51,10 +51,18 @@ static void run_node(const work *w, node *n) {
   }
 }
 
-static bool can_run(const work *w) { return w->behind == NULL || w->behind->done; }
+static bool can_run(const work *w) {
+  if (w->kind == WORK_RESIDENT) return resident_can_go_on(w);
+  if (w->kind == WORK_WAIT_VALUE) return value_is_reached(&w->nodes[0]);
+  return w->behind == NULL || w->behind->done;
+}
+
+/* A worker without calls: it goes on when nothing else can, and then ends. */
+static bool is_idle(const work *w) { return w->kind == WORK_RESIDENT && !resident_is_called(w); }
 
 static void run_first(stream *s) {
   work *w = s->first;
+  if (w->kind == WORK_RESIDENT && !resident_step(w)) return;
   for (uint32_t i = 0; i < w->node_count; i++) {
     if (w->kind == WORK_GRAPH && i > 0) w->nodes[i].kernel.first_value = w->nodes[0].kernel.value;
     run_node(w, &w->nodes[i]);
@@ -67,7 +75,7 @@ static void run_first(stream *s) {
 /* The stream whose first piece of work must run for that of `s` to come on. */
 static stream *runnable_for(stream *s) {
   for (uint32_t depth = 0; depth < MODEL_STREAMS && s != NULL && s->first != NULL; depth++) {
-    if (can_run(s->first)) return s;
+    if (can_run(s->first)) return is_idle(s->first) ? NULL : s;
     const work *w = s->first;
     stream *other = NULL;
     for (uint32_t i = 0; i < the_model->stream_count; i++)
@@ -78,14 +86,19 @@ static stream *runnable_for(stream *s) {
   return NULL;
 }
 
-static stream *oldest(bool newest) {
+static stream *oldest_of(bool newest, bool idle) {
   stream *found = NULL;
   for (uint32_t i = 0; i < the_model->stream_count; i++) {
     stream *s = the_model->streams[i];
-    if (s->first == NULL || !can_run(s->first)) continue;
+    if (s->first == NULL || !can_run(s->first) || is_idle(s->first) != idle) continue;
     if (found == NULL || (s->first->serial < found->first->serial) != newest) found = s;
   }
   return found;
+}
+
+static stream *oldest(bool newest) {
+  stream *found = oldest_of(newest, false);
+  return found != NULL ? found : oldest_of(newest, true);
 }
 
 bool model_has_work(void) { return the_model != NULL && oldest(false) != NULL; }
@@ -94,7 +107,9 @@ bool model_has_work(void) { return the_model != NULL && oldest(false) != NULL; }
 static stream *with_marker(void) {
   for (uint32_t i = 0; i < the_model->stream_count; i++) {
     const work *w = the_model->streams[i]->first;
-    if (w != NULL && (w->kind == WORK_RECORD || w->kind == WORK_WAIT) && can_run(w))
+    if (w != NULL &&
+        (w->kind == WORK_RECORD || w->kind == WORK_WAIT || w->kind == WORK_WAIT_VALUE) &&
+        can_run(w))
       return the_model->streams[i];
   }
   return NULL;
@@ -160,9 +175,8 @@ uint32_t rows_of(node *nodes, const model_kernel *table_kernel, uint32_t room) {
   if (whole.count > room) explorer_fail("a table of %u rows", whole.count);
   for (uint32_t i = 0; i < whole.count; i++) {
     const uint8_t *row = table + (size_t)i * MODEL_ROW_BYTES;
-    model_kernel kernel = {.module = whole.module,
-                           .row = whole.row + (uint64_t)i * MODEL_ROW_BYTES,
-                           .count = 1};
+    model_kernel kernel = {
+        .module = whole.module, .row = whole.row + (uint64_t)i * MODEL_ROW_BYTES, .count = 1};
     memcpy(&kernel.in, row + 16, 8);
     memcpy(&kernel.out, row + 24, 8);
     memcpy(&kernel.value, row + 32, 8);

@@ -81,6 +81,17 @@
   X("notice-event", notice_of_event)                                                               \
   X("notice-ticket", notice_of_ticket)                                                             \
   X("notice-dropped", notice_of_dropped_ticket)                                                    \
+  X("worker-call", worker_call)                                                                    \
+  X("worker-call-hot", worker_call_hot)                                                            \
+  X("worker-call-behind", worker_call_behind)                                                      \
+  X("worker-calls", worker_calls)                                                                  \
+  X("worker-awaited", worker_awaited)                                                              \
+  X("worker-run", worker_run)                                                                      \
+  X("worker-submit", worker_submit)                                                                \
+  X("worker-submit-dropped", worker_submit_dropped)                                                \
+  X("worker-pause", worker_pause)                                                                  \
+  X("worker-close", worker_close)                                                                  \
+  X("worker-made", worker_made)                                                                    \
   X("stream-made", make_stream)                                                                    \
   X("stream-dropped", drop_stream)                                                                 \
   X("stream-used-dropped", use_and_drop_stream)                                                    \

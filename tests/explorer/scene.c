@@ -233,6 +233,35 @@ static vyc_status make_copying(vyc_prepared **prepared_out) {
   return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
 }
 
+static vyc_status make_resident(vyc_prepared **prepared_out) {
+  const vyc_prepared_desc desc = {
+      .struct_size = sizeof desc, .block = {32, 1, 1}, .entry = MODEL_RESIDENT};
+  return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
+}
+
+vyc_status scene_make_worker(vyc_worker **worker_out, uint32_t blocks) {
+  scene *s = the_scene();
+  const vyc_worker_desc desc = {.struct_size = sizeof desc,
+                                .kernel_count = 1,
+                                .kernels = &s->copying,
+                                .idle_ns = 1000000000,
+                                .first = 1,
+                                .blocks = blocks};
+  return vyc_worker_create(worker_out, s->resident, &desc);
+}
+
+/* It is not on the device afterwards. */
+static void warm_worker(scene *s) {
+  uint64_t in = 0, result = 0;
+  scene_run run;
+  scene_fill_run(&run, NULL, &s->x, 0, &s->out, 0);
+  run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
+  run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
+  MUST(vyc_worker_run(s->worker, NULL, 0, &run.run));
+  MUST(vyc_worker_pause(s->worker, -1));
+  MUST(vyc_worker_resume(s->worker));
+}
+
 static void make_objects(scene *s, bool is_far) {
   uint32_t graph = 0;
   MUST(vyc_driver_open(&s->driver, "the model"));
@@ -249,6 +278,8 @@ static void make_objects(scene *s, bool is_far) {
   MUST(scene_make_asserting(&s->asserting));
   MUST(make_copying(&s->copying));
   MUST(make_rows(&s->rows));
+  MUST(make_resident(&s->resident));
+  MUST(scene_make_worker(&s->worker, is_far ? 2 : 1));
   if (is_far) crowd(s->context);
   MUST(vyc_stream_create(&s->one, s->context));
   if (is_far) make_room(s->context);
@@ -323,6 +354,7 @@ void scene_make(void *setting) {
   for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) warm_launch(s->spare[i], &s->hot, &s->out);
   make_call(s);
   warm_host_run(s);
+  warm_worker(s);
   MUST(vyc_context_synchronize(s->context));
   forget_warming(s);
   scene_number_thread(NULL);

@@ -14,7 +14,8 @@ enum { /* order streams; those of a thread follow */
        STREAM_TWO = 2,
        STREAM_FOREIGN = 3,
        STREAM_SPARE = 10, /* and the thread's number: its own, idle, for it to drop */
-       STREAM_MADE = 20 /* and the thread's number: that it makes */
+       STREAM_MADE = 20, /* and the thread's number: that it makes */
+       STREAM_WORKER = 30
 };
 
 enum { /* order_operation.graph */
@@ -36,6 +37,7 @@ enum { /* a setting of a schedule */
        SETTING_FAR = 16u /* streams have far slots, all but the second */
 };
 
+#define SCENE_ANY_KERNELS UINT32_MAX /* of an operation: its kernels run when they do */
 #define SCENE_INPUT UINT64_C(1000) /* inputs of runs are this and more */
 #define SCENE_DROPPED UINT64_C(0xd0b) /* in the place of a result that nobody wants */
 #define SCENE_COUNTED UINT64_C(1000000) /* less is counted */
@@ -65,6 +67,10 @@ typedef struct scene {
   vyc_prepared *asserting; /* each launch fails, which is told to one wait for it */
   uint64_t failing, told; /* operations that launch such, and those of which a wait said so */
   vyc_prepared *copying; /* its input is copied to the device, unless it stays there */
+  vyc_prepared *resident;
+  vyc_worker *worker; /* with two blocks if streams are far */
+  uint32_t pausing; /* threads */
+  bool worker_closing;
   vyc_prepared *rows; /* many launches of `copying` as one */
   uint64_t input[ORDER_MOST]; /* that the kernel of an operation must find; 0: any */
   uint64_t dropped[EXPLORER_CALLERS], cells[EXPLORER_CALLERS][2]; /* host memory */
@@ -114,6 +120,8 @@ void scene_leave(uint32_t operation, vyc_status status);
 /* An operation that another thread ends, from here to where it does. */
 void scene_hand_over(uint32_t operation);
 void scene_take_over(uint32_t operation);
+/* Of `copying`. */
+vyc_status scene_make_worker(vyc_worker **worker_out, uint32_t blocks);
 vyc_status scene_make_asserting(vyc_prepared **prepared_out);
 /* The same for what must not fail and is no operation of the model. True: it may go on. */
 bool scene_ok(vyc_status status, const char *what);

@@ -23,7 +23,10 @@ static uint32_t snapshot_of(uint32_t setting) {
   return number;
 }
 
-static void begin_scene(void *argument) { scene_begin(*(const uint32_t *)argument); }
+static void begin_scene(void *argument) {
+  model_be_wrong(lab->plant);
+  scene_begin(*(const uint32_t *)argument);
+}
 
 bool run_trial(const trial *t, const explorer_plan *plan) {
   void (*runs[MOST_TOGETHER])(void *);

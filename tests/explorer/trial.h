@@ -2,6 +2,7 @@
 #ifndef EXPLORER_TRIAL_H
 #define EXPLORER_TRIAL_H
 
+#include "model.h"
 #include "schedule.h"
 
 #define MOST_CANDIDATES 32768u
@@ -28,6 +29,7 @@ typedef struct laboratory {
   uint64_t budget, random_schedules, most;
   uint32_t traces;
   bool everything, verbose, coverage;
+  model_plant plant;
   uint32_t pairs, complete, longest, unrepeated;
   uint64_t fewest, most_of_a_pair;
   uint32_t defect_count;

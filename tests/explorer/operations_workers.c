@@ -1,0 +1,194 @@
+/* Calls of a worker, with device arrays and with host arrays, and what stops it. */
+#include "operations.h"
+#include "scene.h"
+
+static uint32_t enter(const char *name, uint32_t flags, const scene_buffer *in,
+                      const scene_buffer *to, uint32_t kernels) {
+  return scene_enter((order_operation){.name = name,
+                                       .stream = STREAM_WORKER,
+                                       .flags = flags,
+                                       .reads = scene_set(in),
+                                       .writes = scene_set(to),
+                                       .in = in->address,
+                                       .out = to->address},
+                     BY_ITSELF, kernels);
+}
+
+static void call(const char *name, const scene_buffer *in, const scene_buffer *to) {
+  scene_run run;
+  const uint32_t number = enter(name, ORDER_WAITS_BUFFERS | ORDER_BLOCKS, in, to, 1);
+  scene_fill_run(&run, NULL, in, 0, to, number);
+  scene_leave(number, vyc_worker_run(the_scene()->worker, NULL, 0, &run.run));
+}
+
+void operate_worker_call(uint32_t thread) {
+  scene *s = the_scene();
+  call("call of a worker", &s->x, &s->own[thread]);
+}
+
+/* What threads share, so that they meet. */
+void operate_worker_call_hot(uint32_t thread) {
+  scene *s = the_scene();
+  (void)thread;
+  call("call of a worker on what others use", &s->x, &s->hot);
+}
+
+/* Its input is in flight on a stream. */
+void operate_worker_call_behind(uint32_t thread) {
+  scene *s = the_scene();
+  scene_launch("launch before a call of a worker", s->spare[thread], STREAM_SPARE + thread, &s->hot,
+               &s->out);
+  call("call of a worker behind a launch", &s->out, &s->own[thread]);
+}
+
+/* Three, so that a launch of the worker ends between them. */
+void operate_worker_calls(uint32_t thread) {
+  for (uint32_t i = 0; i < 3; i++) operate_worker_call(thread);
+}
+
+/* ---- a stream behind calls ------------------------------------------------------------------- */
+
+/* The call was not begun in the time allowed, and never is. */
+static void give_up(uint32_t number) {
+  scene *s = the_scene();
+  order_end(&s->order, number, true);
+  s->operation[explorer->current] = 0;
+}
+
+/* The call is left in flight, and the stream waits for it. */
+void operate_worker_awaited(uint32_t thread) {
+  scene *s = the_scene();
+  scene_run run;
+  vyc_ticket *ticket = NULL;
+  const uint32_t number = enter("call of a worker that is left", ORDER_WAITS_BUFFERS, &s->x,
+                                &s->own[thread], SCENE_ANY_KERNELS);
+  scene_fill_run(&run, NULL, &s->x, 0, &s->own[thread], number);
+  run.run.timeout_ns = 0;
+  vyc_status status = vyc_worker_run(s->worker, &ticket, 0, &run.run);
+  const bool is_left = ticket != NULL;
+  vyc_ticket_release(ticket);
+  if (status == VYC_E_TIMEOUT && !is_left) return give_up(number);
+  if (status == VYC_E_TIMEOUT) status = VYC_OK;
+  scene_leave(number, status);
+  if (status != VYC_OK) return;
+  const uint32_t wait = scene_enter((order_operation){.name = "wait of a stream for a worker",
+                                                      .stream = STREAM_SPARE + thread,
+                                                      .flags = ORDER_WAITS_OTHER,
+                                                      .other = STREAM_WORKER},
+                                    BY_ITSELF, 0);
+  vyc_status waits = vyc_stream_wait_worker(s->spare[thread], s->worker);
+  while (waits == VYC_E_UNAVAILABLE && s->pausing > 0 && !s->closing) {
+    explorer_wait_round(); /* until it is resumed */
+    waits = vyc_stream_wait_worker(s->spare[thread], s->worker);
+  }
+  scene_leave(wait, waits);
+  scene_launch("launch behind a worker", s->spare[thread], STREAM_SPARE + thread, &s->own[thread],
+               &s->out);
+  scene_ok(vyc_stream_synchronize(s->spare[thread]), "a wait for the stream behind a worker");
+}
+
+/* ---- host arrays ----------------------------------------------------------------------------- */
+
+static void take_host(scene_run *run, const uint64_t *in, uint64_t *result, uint32_t number) {
+  const scene *s = the_scene();
+  scene_fill_run(run, NULL, &s->x, 0, &s->out, number);
+  run->arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = in};
+  run->arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = result};
+}
+
+static uint32_t enter_host(const char *name, uint32_t kernels) {
+  return scene_enter((order_operation){.name = name, .stream = ORDER_NOWHERE}, BY_ITSELF, kernels);
+}
+
+static void leave(uint32_t number, vyc_status status, uint64_t result) {
+  if (status == VYC_OK && result != number)
+    explorer_fail("%s (%u) has the result %lu", the_scene()->order.list[number].name, number,
+                  (unsigned long)result);
+  scene_leave(number, status);
+}
+
+void operate_worker_run(uint32_t thread) {
+  uint64_t in = SCENE_INPUT + thread, result = UINT64_MAX;
+  scene_run run;
+  const uint32_t number = enter_host("call of a worker with host arrays", 1);
+  take_host(&run, &in, &result, number);
+  the_scene()->input[number] = in;
+  const vyc_status status = vyc_worker_run(the_scene()->worker, NULL, 0, &run.run);
+  leave(number, status, result);
+}
+
+void operate_worker_submit(uint32_t thread) {
+  uint64_t in = SCENE_INPUT + thread, result = UINT64_MAX;
+  scene_run run;
+  vyc_ticket *ticket = NULL;
+  const uint32_t number = enter_host("call of a worker that is submitted", 1);
+  take_host(&run, &in, &result, number);
+  the_scene()->input[number] = in;
+  vyc_status status = vyc_worker_submit(the_scene()->worker, &ticket, 0, &run.run);
+  if (status == VYC_OK) status = vyc_ticket_wait(ticket, -1);
+  vyc_ticket_release(ticket);
+  leave(number, status, result);
+}
+
+/* Nothing is written to the result once the ticket is released. */
+void operate_worker_submit_dropped(uint32_t thread) {
+  scene *s = the_scene();
+  uint64_t in = SCENE_INPUT + thread, *const result = &s->dropped[thread];
+  scene_run run;
+  vyc_ticket *ticket = NULL;
+  const uint32_t number = enter_host("call of a worker that is dropped", SCENE_ANY_KERNELS);
+  take_host(&run, &in, result, number);
+  vyc_status status = vyc_worker_submit(s->worker, &ticket, 0, &run.run);
+  if (status == VYC_OK) status = vyc_ticket_query(ticket);
+  vyc_ticket_release(ticket);
+  if (status == VYC_OK && *result != number)
+    explorer_fail("a call that has ended (%u) has the result %lu", number, (unsigned long)*result);
+  *result = SCENE_DROPPED;
+  scene_leave(number, status == VYC_NOT_READY ? VYC_OK : status);
+}
+
+/* ---- what stops it --------------------------------------------------------------------------- */
+
+void operate_worker_pause(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_worker_stats stats = {.struct_size = sizeof stats};
+  (void)thread;
+  s->pausing++;
+  if (scene_ok(vyc_worker_pause(s->worker, -1), "a pause")) {
+    if (scene_ok(vyc_worker_stats_get(s->worker, &stats), "the statistics of a worker") &&
+        stats.running != 0)
+      explorer_fail("a worker that is paused has %u blocks on the device", stats.running);
+    const vyc_status status = vyc_worker_resume(s->worker);
+    if (status != VYC_E_INVALID || !s->worker_closing) scene_ok(status, "the end of a pause");
+  }
+  s->pausing--;
+}
+
+void operate_worker_close(uint32_t thread) {
+  scene *s = the_scene();
+  uint64_t in = 0, result = UINT64_MAX;
+  scene_run run;
+  (void)thread;
+  s->worker_closing = true;
+  if (!scene_ok(vyc_worker_close(s->worker, -1), "the close of a worker")) return;
+  const uint32_t number = enter_host("call of a worker that is closed", 0);
+  take_host(&run, &in, &result, number);
+  const vyc_status status = vyc_worker_run(s->worker, NULL, 0, &run.run);
+  if (status == VYC_OK) explorer_fail("a worker that is closed takes a call");
+  scene_leave(number, status);
+}
+
+/* One of its own, from its creation to its end. */
+void operate_worker_made(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_worker *worker = NULL;
+  uint64_t in = SCENE_INPUT + thread, result = UINT64_MAX;
+  scene_run run;
+  if (!scene_ok(scene_make_worker(&worker, 1), "a worker")) return;
+  const uint32_t number = enter_host("call of a worker of its own", 1);
+  take_host(&run, &in, &result, number);
+  s->input[number] = in;
+  const vyc_status status = vyc_worker_run(worker, NULL, 0, &run.run);
+  leave(number, status, result);
+  vyc_worker_release(worker);
+}
