@@ -44,8 +44,9 @@ class Names:
             self.counts[name] += 2 if isinstance(node, ast.AugAssign) else 1
             if in_block:
                 self.in_blocks.add(name)
-        for child in ast.iter_child_nodes(node):
-            self._visit(child, in_block=in_block or isinstance(node, _BLOCKS))
+        inside = in_block or isinstance(node, _BLOCKS)
+        for child in (*getattr(node, "body", ()), *getattr(node, "orelse", ())):
+            self._visit(child, in_block=inside)
 
 
 def _assigned_by(node: ast.AST) -> Iterator[str]:

@@ -30,7 +30,8 @@ class FunctionSource:
     def tree(self, name: str) -> ast.FunctionDef:
         """The definition, whose nodes have the positions of the file."""
         indented = self.lines[0][:1] in (" ", "\t")
-        before = "if 1:\n" if indented else ""
+        # Behind as many lines as in the file, so that the nodes have its positions.
+        before = "\n" * (self.first_line - 2) + "if 1:\n" if indented else "\n" * (self.first_line - 1)
         try:
             module = ast.parse(before + "".join(self.lines[: self.count]), self.filename)
         except SyntaxError:  # a string or an expression that is indented less
@@ -39,7 +40,6 @@ class FunctionSource:
         found = first.body[0] if isinstance(first, ast.If) else first
         if not isinstance(found, ast.FunctionDef) or found.name != name:
             raise without_source(name, self.filename, self.first_line)
-        ast.increment_lineno(found, self.first_line - (2 if indented else 1))
         return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import vyre_cuda as vc
 from vyre_cuda.frontend.source import source_of
 
 PLAIN = {
@@ -80,3 +82,31 @@ def test_inspect_is_asked_where_it_does_not(tmp_path: Path, text: str) -> None:
     function = loaded(tmp_path, text)
 
     assert ast.dump(source_of(function, "kernel").tree("f")) == expected(function)
+
+
+@vc.kernel(block=256)
+def counted(x: vc.In[vc.f32], y: vc.In[vc.f32], a: vc.f32):
+    out = vc.output(vc.f32, x.size)
+    i = vc.global_id.x
+    if i < out.size:
+        out[i] = a * x[i] + y[i]
+
+
+# Calls of Python and C functions, which are what a build spends its time in. More are no mistake; they are a decision.
+MOST_CALLS = 5500
+
+
+def test_a_build_takes_few_calls():
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        counted.program()
+    finally:
+        sys.setprofile(None)
+
+    assert 0 < calls <= MOST_CALLS

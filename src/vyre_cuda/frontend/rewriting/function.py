@@ -9,7 +9,7 @@ from vyre_cuda.errors import ProgramError
 from vyre_cuda.frontend.names import Names
 from vyre_cuda.frontend.rewriting.returns import tail_returns
 from vyre_cuda.frontend.rewriting.statements import Statements
-from vyre_cuda.frontend.rewriting.syntax import ACTIVATION, at, name, refused, run, store, text
+from vyre_cuda.frontend.rewriting.syntax import ACTIVATION, at, name, nodes, refused, run, store, text
 from vyre_cuda.frontend.source import FunctionSource, located
 from vyre_cuda.records import dataclass
 
@@ -48,7 +48,7 @@ def rewrite(source: FunctionSource, called: str, *, returns_values: bool) -> Rew
     if hasattr(tree, "type_params"):  # since Python 3.12
         setattr(rewritten, "type_params", [])  # noqa: B010
     try:
-        code = compile(ast.Module([ast.fix_missing_locations(rewritten)], []), source.filename, "exec")
+        code = compile(ast.Module([rewritten], []), source.filename, "exec")
     except SyntaxError as error:
         line, column = error.lineno or tree.lineno, error.offset or 1
         raise located(error.msg, source.filename, line, column, (error.text or "").strip()) from None
@@ -77,7 +77,7 @@ def _parameters(tree: ast.FunctionDef, filename: str, names: Names, *, returns_v
 
 def _parameter(called: str, tree: ast.FunctionDef) -> ast.stmt:
     """A parameter that the body assigns is a variable from the start."""
-    stored = (n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == called and isinstance(n.ctx, ast.Store))
+    stored = (n for n in nodes(tree) if isinstance(n, ast.Name) and n.id == called and isinstance(n.ctx, ast.Store))
     place = next(stored, tree)
     return store(called, run("parameter", text(called, place), name(called, place), place=place), place)
 
@@ -85,7 +85,7 @@ def _parameter(called: str, tree: ast.FunctionDef) -> ast.stmt:
 def _outer(tree: ast.FunctionDef, names: Names) -> dict[str, ast.Name]:
     found: dict[str, ast.Name] = {}
     for statement in tree.body:
-        for node in ast.walk(statement):
+        for node in nodes(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in names.assigned:
                 found.setdefault(node.id, node)
     return found
