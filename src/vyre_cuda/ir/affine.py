@@ -36,8 +36,9 @@ class Affine:
 
     def __mul__(self, factor: int) -> Affine:
         mask = (1 << self.bits) - 1
-        products = [(term, coefficient * factor & mask) for term, coefficient in self.terms]
-        terms = tuple([product for product in products if product[1]])
+        terms = tuple([(term, coefficient * factor & mask) for term, coefficient in self.terms])
+        if not factor & 1:  # an odd one keeps all terms
+            terms = tuple([product for product in terms if product[1]])
         return Affine(self.bits, terms, self.constant * factor & mask)
 
     def __lshift__(self, count: int) -> Affine:
@@ -50,6 +51,9 @@ class Affine:
         if not other.terms:
             constant = self.constant + factor * other.constant
             return Affine(self.bits, self.terms, constant & ((1 << self.bits) - 1))
+        if factor == 1 and (not self.terms or self.terms[-1][0] < other.terms[0][0]):  # none in common
+            mask = (1 << self.bits) - 1
+            return Affine(self.bits, self.terms + other.terms, self.constant + other.constant & mask)
         sums = dict(self.terms)
         for term, coefficient in other.terms:
             sums[term] = sums.get(term, 0) + factor * coefficient

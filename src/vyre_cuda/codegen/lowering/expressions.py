@@ -179,7 +179,16 @@ class Expressions:
             if found is None:
                 found = self._loaded[place] = self.extraction.leaf(expr.type, self.memory.load(*place))
             return found
-        return self.terms.apply(expr.op, expr.type, tuple(map(self.term, expr.operands)))
+        return self.terms.apply(expr.op, expr.type, self._operands(expr.operands))
+
+    def _operands(self, operands: tuple[Expr, ...]) -> tuple[int, ...]:
+        """The classes of expressions."""
+        term, lets = self.term, self.locals.values
+        found = []
+        for expr in operands:
+            class_ = lets.get(expr.name) if isinstance(expr, Local) else None
+            found.append(term(expr) if class_ is None else class_)
+        return tuple(found)
 
     def _scalar(self, name: str, type_: Type) -> int:
         b = self.builder

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
-from vyre_cuda.codegen.lowering.legalize import apply_op
+from vyre_cuda.codegen.lowering.legalize import apply_op, instruction_of
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.codegen.terms.terms import QUOTIENT_OF_REST, Terms
 from vyre_cuda.ir.affine import Affine
@@ -32,11 +32,12 @@ _LOOSE = frozenset(
 class Extraction:
     """Makes values of one builder from the terms of one program."""
 
-    __slots__ = ("_b", "_terms", "_waiting")
+    __slots__ = ("_b", "_instructions", "_terms", "_waiting")
 
     def __init__(self, builder: Builder, terms: Terms) -> None:
         self._b = builder
         self._terms = terms
+        self._instructions: dict[tuple[str, Type], str] = {}  # of ops on types that were met
         self._waiting: set[int] = set()  # lets of this block that others may take up
 
     def leaf(self, type_: Type, value: int) -> int:
@@ -157,8 +158,18 @@ class Extraction:
             loose = self._loosely(op, type_, args)
             if loose is not None:
                 return loose
-        operands = list(map(self.value, terms.parts(term) if op in QUOTIENT_OF_REST else args))
-        return apply_op(self._b, op, type_, terms.types[args[-1]], operands[: len(args)])
+        operands = []
+        link, values = terms.link, terms.values
+        for arg in terms.parts(term) if op in QUOTIENT_OF_REST else args:
+            known = values[arg] if link[arg] == arg else None
+            operands.append(self.value(arg) if known is None else known)
+        source = terms.types[args[-1]]
+        instruction = self._instructions.get((op, source))
+        if instruction is None:
+            instruction = self._instructions[op, source] = instruction_of(self._b, op, source)
+        if instruction:
+            return self._b.apply(instruction, *operands)
+        return apply_op(self._b, op, type_, source, operands[: len(args)])
 
     def _loosely(self, op: str, type_: Type, args: tuple[int, ...]) -> int | None:
         """An op on lower bits; None if it looks at others."""

@@ -48,13 +48,16 @@ def rounded(b: Builder, type_: Type, value: int) -> int:
         return b.emit("float.f16", "f32", (b.convert("half.f16", "b16", value),))
     if b.target.sm < _NO_BF16_BELOW:
         return _rounded_bits(b, value)
-    places, made = b.constant("u32", 16), len(b.function.ops)
+    function = b.function
+    places, made = b.constant("u32", 16), len(function.ops)
     half = b.convert("half.bf16", "b16", value)
-    if half == made:  # so nothing was made of it
+    key = ("bits.f32", "f32", (half,), None)  # of a half, which no value has
+    number = function.find(key)
+    if number is None:  # so nothing was made of the half
         operands = ((half,), (made + 1, places), (made + 2,))
-        return b.following(_WIDENING, _WIDENED, operands, [(0, 0xFFFF), (0, 0xFFFF0000), None])
-    bits = b.emit("zero_extend", "u32", (half,))
-    return b.emit("bits.f32", "f32", (b.emit("left_shift", "u32", (bits, places)),))
+        number = b.following(_WIDENING, _WIDENED, operands, [(0, 0xFFFF), (0, 0xFFFF0000), None])
+        function.remember(key, number)
+    return number
 
 
 def _rounded_bits(b: Builder, value: int) -> int:
@@ -78,6 +81,7 @@ def to_bits(b: Builder, type_: Type, value: int) -> int:
     if function.ops[value] == "bits.f32":
         inner = function.args[value][0]
         if function.ops[inner] == "left_shift" and b.constant_of(function.args[inner][1]) == 16:
+            function.let_find(value)
             return function.args[inner][0]
     return b.apply("right_shift", b.convert("bits.u32", "u32", value), b.constant("u32", 16))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.ops import FUNCTIONS, OPS
@@ -46,14 +47,33 @@ def apply_op(b: Builder, op: str, result: Type, source: Type, operands: Sequence
 # ---- ways -----------------------------------------------------------------------------------------------------------
 
 
+class _Instruction:
+    """The instruction of this name, whatever the precision, or in that of the program."""
+
+    __slots__ = ("has_modes", "op")
+
+    def __init__(self, op: str, *, has_modes: bool) -> None:
+        self.op = op
+        self.has_modes = has_modes
+
+    def __call__(self, b: Builder, *operands: int) -> int:
+        return b.in_mode(self.op, *operands) if self.has_modes else b.apply(self.op, *operands)
+
+
 def _plain(op: str) -> Way:
-    """The instruction, whatever the precision."""
-    return lambda b, *operands: b.apply(op, *operands)
+    return _Instruction(op, has_modes=False)
 
 
 def _in_mode(op: str) -> Way:
-    """The instruction in the precision of the program."""
-    return lambda b, *operands: b.in_mode(op, *operands)
+    return _Instruction(op, has_modes=True)
+
+
+def instruction_of(b: Builder, op: str, source: Type) -> str:
+    """The one instruction by whose name `Builder.apply` makes an op on operands of this type; "" for other ops."""
+    way = None if op in ("cast", "bitcast") else _way(op, source)
+    if not isinstance(way, _Instruction):
+        return ""
+    return b.modes.get((way.op, MACHINE_TYPE[source]), way.op) if way.has_modes else way.op
 
 
 def _swapped(way: Way) -> Way:
@@ -62,6 +82,8 @@ def _swapped(way: Way) -> Way:
 
 def _narrowed(op: str, type_: Type) -> Way:
     """On 32 bits, and back to the type."""
+    if type_.bits >= 32:
+        return _plain(op)
     return lambda b, *operands: integers.narrowed(b, type_, b.apply(op, *operands))
 
 

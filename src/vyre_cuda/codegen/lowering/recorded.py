@@ -165,6 +165,9 @@ class RecordedExpressions(Expressions):
                 self._leaves[value] = expr, self._at
         return class_
 
+    def _operands(self, operands: tuple[Expr, ...]) -> tuple[int, ...]:
+        return tuple(map(self.term, operands))  # each is looked at
+
     def _make(self, expr: Apply | Load) -> int:
         class_ = super()._make(expr)
         if isinstance(expr, Apply) and self._terms.asked is not None:

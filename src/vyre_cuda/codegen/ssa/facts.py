@@ -19,6 +19,9 @@ _MOST_EDGES = 16
 _MOST_LEAVES = 32
 
 
+# Ops that can give any number if one operand can be any.
+_FULL_OF_FULL = frozenset({"add", "subtract", "bitwise_xor"})
+
 # When a value's interval was last found to be all that its operands tell: at no time, or whatever is assumed.
 _UNSETTLED = -1
 _ALWAYS = 1 << 62
@@ -96,7 +99,11 @@ class Facts:
         if len(args) == 2:
             one, other = args
             settled.append(now if settled[one] >= now and settled[other] >= now else _UNSETTLED)
-            derived = rule(type_, (ranges[one] or full, ranges[other] or full))
+            left, right = ranges[one] or full, ranges[other] or full
+            if (left is full or right is full) and op in _FULL_OF_FULL:
+                ranges.append(full)
+                return
+            derived = rule(type_, (left, right))
         elif len(args) == 1:
             settled.append(now if settled[args[0]] >= now else _UNSETTLED)
             derived = rule(type_, (ranges[args[0]] or full,))

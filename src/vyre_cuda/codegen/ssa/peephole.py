@@ -128,6 +128,7 @@ class Builder:
         if inverse is not None and made_by == inverse:
             origin = function.args[value][0]
             if function.types[origin] == type_:
+                function.let_find(value)
                 return origin
         if op in conversions.BITS_OF_FLOATS:
             changed = sign_in_bits(self, value)

@@ -11,6 +11,7 @@ one, a value `read` copies it, a value `register` is the register itself.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, TypeAlias
 
 # (kind, values it uses, what else it needs)
@@ -42,6 +43,19 @@ def _depends_itself(op: str) -> int:
     return OF_LAUNCH if op.startswith(OF_WARP) else _DEPENDS.get(op, 0)
 
 
+def forget_behind(found: dict[Any, Any], count: int) -> None:
+    """Remove all but so many of the entries that were put in first."""
+    gone = len(found) - count
+    if gone > count:
+        kept = dict(islice(found.items(), count))
+        found.clear()
+        found.update(kept)
+    else:
+        forget = found.popitem  # the last one
+        for _ in range(gone):
+            forget()
+
+
 class Function:
     """The values and the code of one kernel."""
 
@@ -49,6 +63,7 @@ class Function:
         "_before",
         "_constants",
         "_entry",
+        "_followed",
         "_late",
         "_shared",
         "aliases",
@@ -79,6 +94,7 @@ class Function:
         self._entry: dict[Key, int] = {}
         self._constants: dict[tuple[str, int], int] = {}
         self._shared: dict[Key, int] = {}  # with the entry values that no scope had before
+        self._followed: dict[int, int] = {}  # the first of those that `following` made, by the last one
         self._before: list[int] = []  # of each open scope: how many were shared
         self._late: list[Key] = []  # entry values that an open scope has shared
 
@@ -119,7 +135,7 @@ class Function:
 
     def following(self, ops: tuple[str, ...], types: tuple[str, ...], args: tuple[tuple[int, ...], ...]) -> int:
         """The last of several pure values that nobody can have, as the first is of a value that was just made and each
-        of the one before it; their other operands are constants.
+        of the one before it; their other operands are constants. They are not found before `let_find`.
         """
         made = len(self.ops)
         self.depends += bytes((self.depends[args[0][0]],)) * len(ops)
@@ -129,9 +145,16 @@ class Function:
         self.attrs += (None,) * len(ops)
         end = len(self.ops)
         self.code += range(made, end)
-        keys: list[Key] = [(op, type_, of, None) for op, type_, of in zip(ops, types, args, strict=True)]
-        self._shared.update(zip(keys, range(made, end), strict=True))
+        self._followed[end - 1] = made
         return end - 1
+
+    def let_find(self, last: int) -> None:
+        """Somebody has got what the last of `following` was made of: find them all where they are requested again."""
+        first = self._followed.get(last)
+        if first is not None:
+            for value in range(first, last + 1):
+                key = (self.ops[value], self.types[value], self.args[value], self.attrs[value])
+                self._shared.setdefault(key, value)
 
     def entry_value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """A pure value of entry values alone, computed before all code."""
@@ -207,6 +230,7 @@ class Function:
     def rewritten(self) -> list[int | Effect]:
         """Begin the code anew: what it was, to be put back with changes. Of values, only entry values are found."""
         before, self.code = self.code, []
+        self._followed.clear()
         self._shared = dict(self._entry)
         return before
 
@@ -218,9 +242,7 @@ class Function:
     def close_scope(self) -> None:
         """Values of the scope are no longer found."""
         shared = self._shared
-        forget = shared.popitem  # the last one
-        for _ in range(len(shared) - self._before.pop()):
-            forget()
+        forget_behind(shared, self._before.pop())
         for key in self._late:
             shared.setdefault(key, self._entry[key])
         if not self._before:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from vyre_cuda.codegen.ssa.ssa import forget_behind
 from vyre_cuda.codegen.terms import identities
 from vyre_cuda.ir.affine import Affine
 from vyre_cuda.ir.core.ops import OPS
@@ -124,8 +125,8 @@ class Terms:
         while len(undo) > changes:
             where, at, old = undo.pop()
             where[at] = old
-        for key in self._keys[keys:]:
-            del table[key]
+        gone = len(self._keys) - keys
+        forget_behind(table, len(table) - gone)  # keys are put in one behind the other
         del self._keys[keys:]
         for of_term in (self.ops, self.types, self.args, self.attrs):
             del of_term[terms:]
