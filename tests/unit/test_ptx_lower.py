@@ -466,3 +466,42 @@ def test_accesses_to_tables_and_local_arrays_are_verified(entries: int) -> None:
 
     assert "st.local.f32" in found
     assert ("ld.const.f32" in found) == (entries == 4)
+
+
+@pytest.mark.parametrize("type_", ["u8", "i16"])
+def test_a_let_of_a_narrow_integer_is_brought_into_range_only_where_somebody_looks(type_: str) -> None:
+    chain = (
+        "let a = multiply(load(y[i]), bitwise_xor(load(x[i]), load(y[i])))\n"
+        "let b = multiply(a, bitwise_xor(load(x[i]), a))\n"
+    )
+    header = (
+        f"program k\nin x: {type_}\nin y: {type_}\nout o: {type_}[size(x)]\nout z: u32[size(x)]\nlet i = global_id.x\n"
+    )
+
+    stored = lowered(f"{header}{chain}store o[i], b\n").ptx
+    looked_at = lowered(f"{header}{chain}store o[i], b\nstore z[i], cast.u32(b)\nstore z[i], cast.u32(b)\n").ptx
+
+    narrowing = {"u8": "and.b32", "i16": "cvt.s32.s16"}[type_]
+    assert stored.count(narrowing) == 0
+    assert looked_at.count(narrowing) == 1
+
+
+def test_a_let_of_a_narrow_integer_that_both_sides_of_a_branch_look_at_is_brought_into_range_once() -> None:
+    ptx = lowered(
+        "program k\nin x: u8\nout z: u32[size(x)]\nlet i = global_id.x\nlet a = multiply(load(x[i]), load(x[i]))\n"
+        "if less(i, u32:7)\n  store z[i], cast.u32(a)\nelse\n  store z[i], add(cast.u32(a), u32:9)\nend\n"
+    ).ptx
+
+    assert ptx.count("and.b32") == 1
+
+
+def test_a_rounding_to_bf16_and_its_bits_are_computed_once() -> None:
+    ptx = lowered(
+        "program k\nin x: bf16\nout o: bf16[size(x)]\nout u: u16[size(x)]\nout v: bf16[size(x)]\nlet i = global_id.x\n"
+        "let a = add(load(x[i]), load(x[i]))\nlet b = cast.bf16(add(cast.f32(load(x[i])), cast.f32(load(x[i]))))\n"
+        "if less(i, u32:7)\n  store u[i], bitcast.u16(a)\nend\n"
+        "store u[i], bitcast.u16(b)\nstore o[i], bitcast.bf16(bitcast.u16(a))\nstore v[i], fma(a, b, a)\n"
+    ).ptx
+
+    assert ptx.count("cvt.rn.bf16.f32") == 1
+    assert ptx.count("cvt.u32.u16") == 1 + ptx.count("fma.rn.bf16")

@@ -32,13 +32,14 @@ _LOOSE = frozenset(
 class Extraction:
     """Makes values of one builder from the terms of one program."""
 
-    __slots__ = ("_b", "_instructions", "_terms", "_waiting")
+    __slots__ = ("_b", "_instructions", "_loose_lets", "_terms", "_waiting")
 
     def __init__(self, builder: Builder, terms: Terms) -> None:
         self._b = builder
         self._terms = terms
         self._instructions: dict[tuple[str, Type], str] = {}  # of ops on types that were met
         self._waiting: set[int] = set()  # lets of this block that others may take up
+        self._loose_lets: set[int] = set()  # lets of this block of which only the lower bits were computed
 
     def leaf(self, type_: Type, value: int) -> int:
         """The class of a value."""
@@ -48,21 +49,29 @@ class Extraction:
         return self._terms.number(type_, constant) if type_.is_integer else self._terms.literal(type_, constant)
 
     def named(self, class_: int) -> None:
-        """The class of a let. A sum of what has values is computed where it is needed, as others may take it up."""
+        """The class of a let. A sum of what has values is computed where it is needed, as others may take it up; a
+        narrow integer is brought into range where somebody looks at it.
+        """
         if self._terms.is_sum_of_values(class_):
             self._waiting.add(class_)
+        elif self._terms.types[class_].code in _NARROW:
+            if self._waiting:
+                self._settle_parts(class_)
+            self._loose(class_)
+            self._loose_lets.add(class_)
         else:
             self.needed(class_)
 
     def settle(self) -> None:
         """Compute the lets that wait, because what follows may not run, or may run often."""
-        for class_ in sorted(self._waiting):
+        for class_ in sorted(self._waiting | self._loose_lets):
             self.value(class_)
-        self._waiting.clear()
+        self.forget()
 
     def forget(self) -> None:
         """The lets that wait are out of scope."""
         self._waiting.clear()
+        self._loose_lets.clear()
 
     def used(self, class_: int) -> int:
         """The value of a class, which has an effect."""
@@ -87,13 +96,13 @@ class Extraction:
     def _settle_parts(self, class_: int) -> None:
         """Compute the lets that wait and that the class is made of, the first one first: chains may be long."""
         terms = self._terms
-        values, best, forms, waiting = terms.values, terms.best, terms.forms, self._waiting
+        values, loose, best, forms, waiting = terms.values, terms.loose, terms.best, terms.forms, self._waiting
         seen: set[int] = set()
         found: set[int] = set()
         work = [class_]
         while work:
             at = terms.find(work.pop())
-            if values[at] is None and at not in seen:
+            if values[at] is None and loose[at] is None and at not in seen:
                 seen.add(at)
                 if len(forms[at]) > 1:
                     found.update(waiting.intersection(forms[at]))
@@ -101,7 +110,7 @@ class Extraction:
                     found.add(at)
                 work += terms.parts(best[at])
         for let in sorted(found):
-            self.value(let)
+            self._loose(let)
 
     def value(self, class_: int) -> int:
         """The value of a class, computed here unless it is known."""

@@ -383,7 +383,7 @@ class Terms:
 
         From the limit on, any number that is not below it.
         """
-        link, best, committed, values = self.link, self.best, self.committed, self.values
+        link, best, committed, values, loose = self.link, self.best, self.committed, self.values, self.loose
         ops, args, weights, heavy = self.ops, self.args, self._weights, self._heavy
         if term in heavy:
             return _NEVER
@@ -401,9 +401,9 @@ class Terms:
                 if link[arg] != arg:
                     arg = self.find(arg)
                 if arg in seen:
-                    if arg in roots and not (committed[arg] and values[arg] is not None):
+                    if arg in roots and not (committed[arg] and (values[arg] is not None or loose[arg] is not None)):
                         return _NEVER
-                elif not committed[arg] or values[arg] is None:
+                elif not committed[arg] or (values[arg] is None and loose[arg] is None):
                     seen.add(arg)
                     below = best[arg]
                     if below in heavy:
@@ -465,11 +465,15 @@ class Terms:
 
     def is_sum_of_values(self, class_: int) -> bool:
         """Whether the linear form of the class is one of classes that have values."""
-        link, values = self.link, self.values
+        link, values, loose = self.link, self.values, self.loose
         form = self.linear[class_ if link[class_] == class_ else self.find(class_)]
         if form is None:
             return False
-        return None not in [values[term if link[term] == term else self.find(term)] for term, _ in form.terms]
+        for term, _ in form.terms:
+            at = term if link[term] == term else self.find(term)
+            if values[at] is None and loose[at] is None:
+                return False
+        return True
 
     def constant(self, class_: int) -> int | None:
         """The bits of a constant, None for others."""
