@@ -101,3 +101,13 @@ def test_signed_indices_cost_no_instruction_more() -> None:
 
     assert [line.replace(".s32", ".u32") for line in lines(vc.i32)] == lines(vc.u32)
     assert [line.replace(".s64", ".u64") for line in lines(vc.i64)] == lines(vc.u64)
+
+
+@pytest.mark.parametrize("index", [-1, np.int64(-1)])
+def test_an_index_from_the_end_is_refused_with_what_to_write(index: int | np.int64) -> None:
+    b = vc.Builder("last", index=vc.i32)
+    x = b.inout("x", vc.f32, ndim=2)
+
+    for access in (lambda: x[0, index], lambda: x.__setitem__((0, index), 1.0), lambda: b.atomic_add(x, (0, index), 1)):
+        with pytest.raises(vc.ProgramError, match=r"no element -1: .*write x\.shape\[1\] - 1"):
+            access()

@@ -134,7 +134,7 @@ class RandomFunction:
         return str(self._random.choice([0, 1, 3, 7, 100]))
 
     def _index(self) -> str:
-        return self._random.choice(["i", "i - 1", "i + 1", "0", "-1", "i * 2", "x.size - i"])
+        return self._random.choice(["i", "i - 1", "i + 1", "0", "i - 9", "i * 2", "x.size - i"])
 
     def _leaf(self, type_: str) -> str:
         found = [name for name, each in self._names if each == type_]

@@ -115,7 +115,7 @@ def loops(x: vc.In[vc.i32], stop: vc.i32, step: vc.i32):
         total //= 2
     for c in vc.unrolled(3):
         total += c * x[c]
-    out[i] = total + x[-1] + x[100]
+    out[i] = total + x[i - 100] + x[100]
     out[1000] = 1
 
 

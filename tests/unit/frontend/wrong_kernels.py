@@ -1632,3 +1632,33 @@ def loop_in_a_plain_function() -> Any:
         x[0] = summed(x[0])
 
     return f
+
+
+@wrong
+def last_element_from_the_end() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = x[-1]
+
+    return f
+
+
+@wrong
+def last_column_from_the_end() -> Any:
+    last = -1
+
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32, 2]):
+        x[0, last] = 1
+
+    return f
+
+
+@wrong
+def atomic_from_the_end() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.i32]):
+        counts = vc.shared(vc.u32, 8)
+        vc.atomic_add(counts, -2, 1)
+
+    return f

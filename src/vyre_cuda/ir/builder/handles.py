@@ -31,6 +31,7 @@ from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
 
 if TYPE_CHECKING:
+    from vyre_cuda.errors import ProgramError
     from vyre_cuda.ir.builder import slices, vectors
     from vyre_cuda.ir.builder.vectors import Vector
 else:
@@ -305,7 +306,20 @@ def element_indices(buffer: Buffer, index: Index, source: Source) -> list[Value]
         raise program_error(
             f"{buffer.name} has {axes}; {len(indices)} indices given (write {buffer.name}[{example}])", source
         )
+    for axis, one in enumerate(indices):
+        if isinstance(one, (int, np.integer)) and one < 0:
+            raise _from_the_end(buffer, axis, int(one), source)
     return [integer(buffer._scope, one, f"index into {buffer.name}", source) for one in indices]
+
+
+def _from_the_end(buffer: Buffer, axis: int, index: int, source: Source) -> ProgramError:
+    """The error for an index that counts from the end in Python; here nothing is there, and a load would be 0."""
+    extent = "size" if buffer.ndim == 1 else f"shape[{axis}]"
+    return program_error(
+        f"{buffer.name} has no element {index}: indexes count from 0; "
+        f"from the end, write {buffer.name}.{extent} - {-index}",
+        source,
+    )
 
 
 def position(buffer: Buffer, indices: Sequence[Value], source: Source) -> Expr:
