@@ -5,6 +5,10 @@
  * streams and then writes the number. That stream serves all calls, in the order in which they came
  * to it; each waits only for what was given to a stream before it, so no two wait for each other.
  *
+ * A launch of the worker that comes to such a call waits for it on the device, but not for longer
+ * than a busy one stays: that work may need the device's queue in which the launch is, and others
+ * may wait for the whole device. It is launched again when the number is there.
+ *
  * The other way round a stream waits for the answer of a call. A launch of the worker can end
  * before it has taken that call, and nobody may be there to launch it again; so one more is queued
  * behind it, which ends when the call has been answered. */

@@ -190,7 +190,7 @@ static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
 static vyc_status go_on_all(vyc_worker_call *call) {
   vyc_worker *worker = call->worker;
   for (uint32_t i = 0; i < worker->lane_count; i++)
-    if (!vyc__ring_is_empty(&worker->lanes[i]))
+    if (!vyc__ring_is_empty(&worker->lanes[i]) && !vyc__ring_is_withheld(&worker->lanes[i]))
       VYC_TRY(vyc__lane_go_on(&worker->lanes[i], call->scope));
   return VYC_NOT_READY;
 }
@@ -249,6 +249,7 @@ static vyc_status begin_again(vyc_worker_call *call) {
     if (!atomic_load(&context->closed)) return VYC_OK;
     return vyc__fail(VYC_E_UNAVAILABLE, "worker", "the device was closed before the call began");
   }
+  if (vyc__ring_is_withheld(call->lane)) return VYC_OK;
   if (!vyc__claim_try(&worker->claim)) return VYC_OK; /* whoever has it launches it, or lets go */
   vyc_status status = VYC_OK;
   if (!vyc__ring_is_answered(call->lane, call->number))

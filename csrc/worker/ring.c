@@ -3,9 +3,10 @@
  * A slot is words of 8 bytes, each with four bytes of the call and the call's number above them.
  * Each is stored whole, the first one last and with release. The device takes a slot when all words
  * that the call uses have its number; it acquires the first, so it then finds all that the host had
- * written before. A slot is used again when its last call has been answered. A word that no call
- * has written for 2^32 calls would have a right number by accident: so every 2^31 calls, all words
- * of each slot are written once. */
+ * written before. Numbers of one slot differ by multiples of WORKER_SLOTS, so half of that tells a
+ * call that is withheld from all others. A slot is used again when its last call has been answered.
+ * A word that no call has written for 2^32 calls would have a right number by accident: so every
+ * 2^31 calls, all words of each slot are written once. */
 #include <string.h>
 
 #include "worker.h"
@@ -87,7 +88,7 @@ uint32_t vyc__ring_put(vyc_lane *lane, uint32_t kernel, const uint32_t grid[3],
   const uint32_t last = is_refreshed(number) ? WORKER_SLOT_WORDS : words;
   for (uint32_t i = last - 1; i > 0; i--)
     atomic_store_explicit(slot + i, (uint64_t)number << 32 | content[i], memory_order_relaxed);
-  const uint32_t seen = withheld ? number - WORKER_SLOTS : number;
+  const uint32_t seen = withheld ? number - WORKER_WITHHELD : number;
   atomic_store_explicit(slot, (uint64_t)seen << 32 | content[0], memory_order_release);
   return number;
 }
@@ -122,6 +123,13 @@ uint64_t vyc__ring_gate(const vyc_lane *lane, uint32_t number) {
 
 uint64_t vyc__ring_answer(const vyc_lane *lane, uint32_t number) {
   return (uint64_t)(uintptr_t)answer_of(lane, number);
+}
+
+bool vyc__ring_is_withheld(const vyc_lane *lane) {
+  if (vyc__lane_is_running(lane)) return false;
+  const uint32_t next = (uint32_t)atomic_load_explicit(end_of(lane), memory_order_acquire);
+  const _Atomic uint32_t *gate = (_Atomic uint32_t *)(uintptr_t)vyc__ring_gate(lane, next);
+  return atomic_load_explicit(gate, memory_order_relaxed) == next - WORKER_WITHHELD;
 }
 
 static uint64_t busy_ns(vyc_worker *worker) {

@@ -270,7 +270,7 @@ vyc_status vyc_worker_resume(vyc_worker *worker) {
 static vyc_status look_on(vyc_lane *lane, uint32_t last) {
   vyc_status status = VYC_OK;
   if (vyc__ring_is_answered(lane, last)) return VYC_OK;
-  if (!vyc__lane_is_running(lane)) {
+  if (!vyc__lane_is_running(lane) && !vyc__ring_is_withheld(lane)) {
     vyc__claim_take(&lane->worker->claim);
     if (!vyc__ring_is_answered(lane, last)) status = vyc__lane_go_on(lane, NULL);
     vyc__claim_drop(&lane->worker->claim);

@@ -6,6 +6,7 @@
 
 /* As in codegen/emit/resident.py. */
 #define WORKER_SLOTS 64u
+#define WORKER_WITHHELD 32u /* so much lower is the number of a call that is not to begin yet */
 #define WORKER_SLOT_WORDS 32u
 #define WORKER_HEADER_WORDS 4u
 #define WORKER_ANSWER_WORDS                                                                        \
@@ -132,6 +133,8 @@ bool vyc__ring_is_empty(const vyc_lane *lane);
  * does not see it, nor later ones, before the number is written to vyc__ring_gate. */
 uint32_t vyc__ring_put(vyc_lane *lane, uint32_t kernel, const uint32_t grid[3],
                        const uint8_t *block, uint32_t bytes, bool withheld);
+/* The lane does not run, and its next call is withheld: a launch would only wait on the device. */
+bool vyc__ring_is_withheld(const vyc_lane *lane);
 uint64_t vyc__ring_gate(const vyc_lane *lane, uint32_t number);
 /* The word that is the call's number, or a later one, when that has been answered. */
 uint64_t vyc__ring_answer(const vyc_lane *lane, uint32_t number);

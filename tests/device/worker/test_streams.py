@@ -17,6 +17,7 @@ from .. import programs
 
 X = np.arange(40, dtype=np.float32)
 TRIPS = 30_000  # of a kernel that is in flight for a while
+LONG = 20 * TRIPS
 OFTEN = 20  # launches, of which one at least is in flight when the next line runs
 
 
@@ -87,6 +88,29 @@ def test_such_a_call_is_in_the_ring_before_the_launch_has_ended(
         if emulator.count("cuStreamWriteValue32") > before:
             return
     pytest.fail("each call waited until the launch had ended")
+
+
+@pytest.mark.thin
+def test_a_call_that_waits_for_a_launch_does_not_keep_the_worker_on_the_device(
+    device: vc.Device, saxpy: vc.Kernel, late: vc.Kernel
+) -> None:
+    """Others may wait for the whole device, and the launch for the queue in which the worker is."""
+    stream = device.stream()
+    x, y, out = arrays(device, 3)
+    with Worker(device, [saxpy], idle=60.0, busy=1e-3) as worker:
+        worker.call(saxpy, x, x, out, 1.0)
+        late.launch(x, x, y, 2.0, LONG, stream=stream)
+        caller = threading.Thread(target=worker.call, args=(saxpy, y, x, out, 1.0))
+        caller.start()
+        while worker.stats().calls == 1:
+            pass
+        while worker.stats().running:
+            pass
+        launches = worker.stats().launches
+        assert not stream.query()
+        assert launches <= 2  # it has not come back meanwhile
+        caller.join()
+        np.testing.assert_array_equal(4 * X, out.numpy())
 
 
 def test_arrays_that_other_streams_change_between_calls(

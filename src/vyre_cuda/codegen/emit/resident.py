@@ -9,6 +9,8 @@ passes that on to the block: what the host or other kernels wrote before the cal
 
 The words of a call: how many there are (8 bits) and the number of the kernel; the grid along x; along y and z, 16 bits
 each; 0; then the parameter block, unless it is larger than a slot: then it is in a row of memory beside the ring.
+A call that waits for other work has a number half a ring lower in its first word until a stream writes the right one;
+a launch that has come to such a call ends when it has been busy for long enough, as it does between two calls.
 When all threads are done, one of them writes the call's number to its place among the answers, releasing everything.
 The C layer is the other side (`csrc/worker`).
 """
@@ -28,6 +30,7 @@ STOP = 0xFFFF  # in place of a kernel's number: end after this call
 _END = 0xFFFE  # the same, decided here, so that others have their turn
 _END_IDLE = 0xFFFD  # because no call came
 _POLLS = 64  # between two looks at the clock
+WITHHELD = 32  # half of the ring: the number in the first word of a call that is not to begin yet is so much lower
 # (name, word) of the entry's parameters: the ring, the answers, the rows of larger calls, where the end is noted; the
 # number of a call that this launch must have answered before it ends, unless it is idle; the number of slots less 1,
 # the number of this launch; nanoseconds without a call and nanoseconds in all after which it ends. The first call is
@@ -131,7 +134,7 @@ def entry_lines(kernels: list[list[str]], threads: int, call_bytes: int) -> list
         f".visible .entry {ENTRY}(\n{declared}\n)",
         f".reqntid {threads}, 1, 1",
         "{",
-        "  .reg .pred %w_p, %w_q, %w_idle, %w_rest, %w_near;",
+        "  .reg .pred %w_p, %w_q, %w_idle, %w_rest, %w_near, %w_late;",
         "  .reg .b32 %w_tid, %w_call, %w_until, %w_mask, %w_launch, %w_i, %w_low, %w_high, %w_polls, %w_shared;",
         "  .reg .b32 %w_kernel, %w_x, %w_y, %w_z, %w_nx, %w_ny, %w_nz, %w_tx, %w_ty, %w_tz;",
         "  .reg .b64 %w_slots, %w_answers, %w_more, %w_ended, %w_limit, %w_busy;",
@@ -201,10 +204,20 @@ def _wait_for_call() -> list[str]:
         f"  and.b32 %w_i, %w_polls, {_POLLS - 1};",
         "  setp.ne.u32 %w_p, %w_i, 0;",
         "  @%w_p bra $W_poll;",
-        "  mov.u64 %w_now, %globaltimer;",
-        "  sub.u64 %w_now, %w_now, %w_since;",
+        "  mov.u64 %w_word, %globaltimer;",
+        "  sub.u64 %w_now, %w_word, %w_began;",
+        "  sub.s32 %w_i, %w_call, %w_until;",
+        "  setp.gt.s32 %w_late, %w_i, 0;",
+        "  setp.gt.and.s64 %w_late, %w_now, %w_busy, %w_late;",
+        f"  sub.u32 %w_i, %w_call, {WITHHELD};",
+        "  setp.eq.and.u32 %w_late, %w_high, %w_i, %w_late;",
+        f"  vote.sync.any.pred %w_late, %w_late, {_FULL};",
+        "  @%w_late bra $W_end;",
+        "  sub.u64 %w_now, %w_word, %w_since;",
         "  setp.gt.s64 %w_q, %w_now, %w_limit;",  # signed: the clocks of two reads may differ
         f"  vote.sync.any.pred %w_idle, %w_q, {_FULL};",
+        "  not.b32 %w_high, %w_call;",
+        "  mov.b64 %w_word, {%w_high, %w_high};",
         "  @!%w_idle bra $W_poll;",
         f"  mov.u32 %w_low, {_END_IDLE << 8};",
         "  bra $W_taken;",
