@@ -278,7 +278,7 @@ struct Way {
 void serve(Way &way, std::size_t threads, std::size_t requests) {
   std::vector<std::vector<float>> times(threads), given(threads);
   std::vector<std::thread> all;
-  std::atomic<std::size_t> ready{0}, wrong{0};
+  std::atomic<std::size_t> ready{0}, done{0}, wrong{0};
   for (std::size_t t = 0; t < threads; t++)
     all.emplace_back([&, t] {
       const auto client = way.make();
@@ -297,6 +297,7 @@ void serve(Way &way, std::size_t threads, std::size_t requests) {
         given[t].push_back(Microseconds(then - begin).count());
         if (answer != a * a + a) wrong++;
       }
+      for (done++; done < threads;) std::this_thread::yield(); // then clients are destroyed
     });
   for (auto &each : all) each.join();
   if (wrong != 0) throw std::runtime_error(std::string("wrong answers of ") + way.name);

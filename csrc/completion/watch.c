@@ -4,7 +4,6 @@
  * then with sleeps in between, which a new notice ends. It has no state that others wait for: a
  * close makes its looks fail, so that it gives all notices and ends. */
 #define _POSIX_C_SOURCE 200809L
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -13,7 +12,6 @@
 #include "submission/room.h"
 #include "watch.h"
 
-#define YIELD_NS UINT64_C(50000)
 #define SLEEP_MAX_NS UINT64_C(200000)
 #define SLEEP_MIN_NS UINT64_C(20000)
 
@@ -144,7 +142,8 @@ static void sleep_until_change(vyc_watch *watch, uint64_t waited_ns) {
 
 /* What was added since the last time, after a sleep if it is time for one. False: there is nothing
  * left to watch, and the thread ends. */
-static bool take_added(vyc_watch *watch, vyc_watched **pending, uint64_t *changed_ns) {
+static bool take_added(vyc_context *context, vyc_watched **pending, uint64_t *changed_ns) {
+  vyc_watch *watch = watch_of(context);
   const uint64_t waited_ns = vyc__now_ns() - *changed_ns;
   pthread_mutex_lock(&watch->lock);
   if (*pending != NULL && watch->added == NULL && waited_ns >= VYC_SPIN_NS)
@@ -155,8 +154,8 @@ static bool take_added(vyc_watch *watch, vyc_watched **pending, uint64_t *change
   pthread_mutex_unlock(&watch->lock);
   if (append(pending, added))
     *changed_ns = vyc__now_ns();
-  else if (waited_ns > YIELD_NS && waited_ns < VYC_SPIN_NS)
-    sched_yield(); /* what is waited for may need this core */
+  else if (waited_ns < VYC_SPIN_NS)
+    vyc__yield_after(context, waited_ns);
   return *pending != NULL;
 }
 
@@ -165,7 +164,7 @@ static void *run(void *argument) {
   vyc_watched *pending = NULL;
   uint64_t changed_ns = vyc__now_ns(), before = 0;
   const bool is_entered = vyc_context_enter(context, &before) == VYC_OK; /* for all looks */
-  while (take_added(watch_of(context), &pending, &changed_ns))
+  while (take_added(context, &pending, &changed_ns))
     if (look_at_all(context, &pending)) changed_ns = vyc__now_ns();
   if (is_entered) vyc_context_leave(context, before);
   vyc__context_release(context);

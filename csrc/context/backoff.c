@@ -5,7 +5,11 @@
 #include "room.h"
 
 #define SLEEP_MAX_US 200u
-#define YIELD_NS UINT64_C(50000)
+/* A thread that yields while others want its core gets it back after a slice of theirs, hundreds of
+ * microseconds later. The emulator's threads may be who wants it; a GPU needs no core, and requests
+ * to it often take more than 50 us: these waits yield when a slice is little beside them. */
+#define YIELD_EMULATOR_NS UINT64_C(50000)
+#define YIELD_NS UINT64_C(1000000)
 
 vyc_pace vyc__pace_begin(int64_t timeout_ns, uint64_t spin_ns) {
   return (vyc_pace){vyc__now_ns(), 0, spin_ns, timeout_ns};
@@ -30,11 +34,15 @@ static void sleep_between(const vyc_pace *pace) {
   vyc__sleep_us((uint32_t)pause_us);
 }
 
+void vyc__yield_after(const vyc_context *context, uint64_t waited_ns) {
+  if (waited_ns > (context->driver->is_emulator ? YIELD_EMULATOR_NS : YIELD_NS)) sched_yield();
+}
+
 vyc_status vyc__pace(const vyc_context *context, vyc_pace *pace) {
   pace->waited_ns = vyc__now_ns() - pace->begin_ns;
   if (pace->timeout_ns >= 0 && pace->waited_ns >= (uint64_t)pace->timeout_ns) return VYC_NOT_READY;
   if (!vyc__pace_sleeps(pace)) {
-    if (pace->waited_ns > YIELD_NS) sched_yield(); /* what is waited for may need this core */
+    vyc__yield_after(context, pace->waited_ns);
     return VYC_OK;
   }
   if (atomic_load_explicit(&context->gone, memory_order_relaxed))

@@ -20,6 +20,8 @@ vyc_status vyc__pace(const vyc_context *context, vyc_pace *pace);
 /* Waits for work check continuously for this long, then sleep between checks. A sleep takes 70 us
  * or more, with the timer's slack; this keeps it under 2 % of a wait. */
 #define VYC_SPIN_NS UINT64_C(4000000)
+/* Between two checks without a sleep: gives others the core if the wait has taken long. */
+void vyc__yield_after(const vyc_context *context, uint64_t waited_ns);
 static inline bool vyc__pace_sleeps(const vyc_pace *pace) {
   return pace->waited_ns >= pace->spin_ns;
 }

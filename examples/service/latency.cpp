@@ -208,11 +208,12 @@ class Theirs {
 // ---- both ---------------------------------------------------------------------------------------
 
 // So many requests of each of the threads, which `make` makes; appends their nanoseconds to `told`.
+// No thread destroys anything while another one is still timed.
 template <class Make>
 void serve(const Make &make, std::size_t threads, std::size_t requests, std::vector<float> &told) {
   std::vector<std::vector<float>> times(threads);
   std::vector<std::thread> all;
-  std::atomic<std::size_t> ready{0}, wrong{0};
+  std::atomic<std::size_t> ready{0}, done{0}, wrong{0};
   for (auto &mine : times)
     all.emplace_back([&] {
       auto worker = make();
@@ -226,6 +227,7 @@ void serve(const Make &make, std::size_t threads, std::size_t requests, std::vec
         mine.push_back(std::chrono::duration<float, std::nano>(Clock::now() - begin).count());
         if (answer != a * a + a) wrong++;
       }
+      for (done++; done < threads;) std::this_thread::yield();
     });
   for (auto &each : all) each.join();
   if (wrong != 0) throw std::runtime_error(std::to_string(wrong) + " wrong answers");

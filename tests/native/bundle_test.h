@@ -8,9 +8,7 @@
 /* Until the next call. */
 static const char *path_beside(const char *name) {
   static char path[4096];
-  snprintf(path, sizeof path - 64, "%s", __FILE__);
-  char *slash = strrchr(path, '/');
-  snprintf(slash == NULL ? path : slash + 1, 64, "%s", name);
+  snprintf(path, sizeof path, "%s/%s", TEST_BUNDLES, name);
   return path;
 }
 
