@@ -84,9 +84,12 @@ def test_a_host_with_exceptions(tmp_path: Path, bundle: Path, compiler: str, sta
 
 @pytest.mark.thin
 @pytest.mark.parametrize("flags", [(), ("-fno-exceptions", "-fno-rtti")], ids=["exceptions", "no-exceptions"])
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_a_host_without_exceptions(tmp_path: Path, bundle: Path, compiler: str, flags: tuple[str, ...]) -> None:
-    host = build(tmp_path, CPP / "quiet.cpp", *flags, compiler=compiler)
+def test_a_host_without_exceptions(
+    tmp_path: Path, bundle: Path, compiler: str, standard: str, flags: tuple[str, ...]
+) -> None:
+    host = build(tmp_path, CPP / "quiet.cpp", *flags, compiler=compiler, standard=standard)
 
     assert call([host, EMULATOR, bundle]) == "well\n"
 

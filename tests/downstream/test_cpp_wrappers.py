@@ -11,9 +11,9 @@ import vyre_cuda as vc
 from vyre_cuda.bundles.cpp import KernelFacts, class_name, header
 from vyre_cuda.cli.command import main
 
-from .test_cpp_header import CPP, build
+from .test_cpp_header import COMPILERS, CPP, INCLUDE, STRICT, build
 from .test_launcher import TYPES, blend, held, positive, saxpy, twice
-from .tools import EMULATOR, attempt
+from .tools import EMULATOR, attempt, call
 
 
 def transpose() -> vc.Program:
@@ -68,6 +68,21 @@ def test_classes_give_pythons_bytes(bundle: Path, tmp_path: Path) -> None:
     assert lines[1].startswith("positive: thread 2: not positive (")
     assert "out" in lines[2]
     assert len(lines) == 3
+
+
+@pytest.mark.thin
+@pytest.mark.slow
+@pytest.mark.parametrize("flags", [(), ("-fno-exceptions", "-fno-rtti")], ids=["exceptions", "no-exceptions"])
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_they_compile_in_each_dialect(
+    bundle: Path, tmp_path: Path, compiler: str, standard: str, flags: tuple[str, ...]
+) -> None:
+    assert main(["bundle", str(bundle), "--cpp", str(tmp_path / "models.hpp")]) == 0
+    (tmp_path / "host.cpp").write_text('#include "models.hpp"\nint main() { return vyc_version() == 0; }\n')
+
+    words = [f"-std={standard}", *STRICT, *flags, INCLUDE, f"-I{tmp_path}", "-fsyntax-only"]
+    call([compiler, *words, tmp_path / "host.cpp"])
 
 
 def test_names_of_classes() -> None:

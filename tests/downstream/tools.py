@@ -64,7 +64,7 @@ def cuda_include() -> Path:
     return next(place for place in places if (place / "cuda.h").exists())
 
 
-def without_cuda(folder: Path) -> Mapping[str, str]:
+def without_cuda(folder: Path) -> dict[str, str]:
     """The environment of a build that fails if it includes a cuda.h that is not of this tree."""
     (folder / "cuda.h").write_text('#error "a CUDA toolkit would be needed"\n')
     return {"CPATH": str(folder)}
