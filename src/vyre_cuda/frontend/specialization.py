@@ -36,7 +36,7 @@ def given_by_name(name: str, parameters: Sequence[KernelParameter], given: Mappi
     missing += [each for each, value in constants.items() if value is NO_DEFAULT]
     if missing:
         wanted = ", ".join(f"{each}=..." for each in missing)
-        raise TypeError(f"{name} leaves {', '.join(missing)} open: give {wanted}")
+        raise TypeError(f"{name} leaves {', '.join(missing)} open: write {name}.program({wanted})")
     return Open({each: given[each] for each in variables}, constants)
 
 

@@ -10,13 +10,14 @@ import linecache
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 
 import vyre_cuda as vc
 
+T = TypeVar("T")
 HERE = Path(__file__).parent
 RECORD = HERE / "errors.txt"
 
@@ -192,3 +193,12 @@ def test_a_program_is_where_its_function_is() -> None:
 
     line = f.__wrapped__.__code__.co_firstlineno + 1  # type: ignore[attr-defined]
     assert f.program().source == (__file__, line)
+
+
+def test_where_a_program_is_needed_open_parameters_are_given_to_the_function() -> None:
+    @vc.kernel
+    def scaled(x: vc.InOut[T], k: vc.const):
+        x[0] *= T(k)
+
+    with pytest.raises(TypeError, match=r"leaves T, k open: write scaled\.program\(T=\.\.\., k=\.\.\.\)"):
+        vc.evaluate(scaled, np.zeros(1, np.float32), 2)

@@ -1662,3 +1662,12 @@ def atomic_from_the_end() -> Any:
         vc.atomic_add(counts, -2, 1)
 
     return f
+
+
+@wrong
+def op_before_the_value() -> Any:
+    @vc.kernel
+    def f(x: vc.InOut[vc.f32]):
+        x[0] = vc.warp_scan("add", x[0])
+
+    return f

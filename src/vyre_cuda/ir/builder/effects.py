@@ -197,10 +197,12 @@ class WarpMethods:
 
     def warp_reduce(self, value: Operand, op: str, /) -> Value:
         """The values of all lanes combined by an op, the same for the whole warp."""
+        _require_value_first("warp_reduce", value)
         return self._warp("reduce", value, combine=op)
 
     def warp_scan(self, value: Operand, op: str, /, *, inclusive: bool = True) -> Value:
         """The values of the lanes up to this one combined, with this one's or, for `inclusive=False`, without it."""
+        _require_value_first("warp_scan", value)
         return self._warp("inclusive_scan" if inclusive else "exclusive_scan", value, combine=op)
 
     def _warp(self, name: str, value: Operand, lane: Operand | None = None, combine: str = "") -> Value:
@@ -239,6 +241,11 @@ def _lane_operand(scope: Scope, lane: Operand, what: str, source: Source) -> Val
     if not placed.type.is_integer:
         raise program_error(f"the {what} is {placed.type}; it must be an integer", source)
     return placed if placed.type is u32 else place(scope, operate((OPS["cast"],), (placed,), u32), source)
+
+
+def _require_value_first(called: str, value: object) -> None:
+    if isinstance(value, str):
+        raise TypeError(f"the value comes before the name of the op: {called}(value, {value!r})")
 
 
 def _combine_name(given: str, source: Source) -> str:
