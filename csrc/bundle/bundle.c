@@ -183,6 +183,28 @@ vyc_status vyc_bundle_kernel_find(vyc_bundle *bundle, uint32_t *index_out, const
                           sizeof(vyc_disk_kernel));
 }
 
+/* Kernels are in the order of their names. */
+uint32_t vyc__bundle_member(const vyc_bundle *bundle, const vyc_disk_kernel *entry,
+                            uint32_t index) {
+  const vyc_disk_parameter *p =
+      vyc__bundle_row(bundle, VYC_SECTION_PARAMETERS, entry->parameters.first + index, sizeof *p);
+  const vyc_disk_kernel *kernels = bundle->tables[VYC_SECTION_KERNELS].rows;
+  uint32_t low = 0, high = (uint32_t)bundle->tables[VYC_SECTION_KERNELS].count;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    const int order =
+        strcmp(vyc__bundle_text(bundle, kernels[middle].name), vyc__bundle_text(bundle, p->name));
+    if (order == 0)
+      return (kernels[middle].flags & (VYC_KERNEL_WORKER | VYC_KERNEL_ROWS)) == 0 ? middle
+                                                                                  : UINT32_MAX;
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return UINT32_MAX;
+}
+
 static bool is_sized(const vyc_bundle *bundle, const vyc_disk_kernel *kernel, uint32_t parameter) {
   for (uint32_t i = 0; i < kernel->sizes.count; i++) {
     const vyc_disk_size *size =

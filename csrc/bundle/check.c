@@ -76,6 +76,7 @@ static const uint32_t row_bytes[VYC_SECTION_KINDS] = {
     [VYC_SECTION_GRAPH_STEPS] = sizeof(vyc_disk_graph_step),
     [VYC_SECTION_GRAPH_VALUES] = sizeof(vyc_bundle_value),
     [VYC_SECTION_KNOWN] = sizeof(vyc_disk_known),
+    [VYC_SECTION_CONDITIONS] = sizeof(vyc_disk_condition),
 };
 
 static vyc_status check_sections(vyc_bundle *bundle, uint32_t count) {
@@ -368,6 +369,26 @@ static bool is_index_width(uint32_t bits) {
   return bits == 31 || bits == 32 || bits == 63 || bits == 64;
 }
 
+static bool is_flags(uint32_t flags) {
+  const uint32_t entries = VYC_KERNEL_WORKER | VYC_KERNEL_ROWS;
+  const uint32_t all = VYC_KERNEL_WHOLE_PROGRAM | VYC_KERNEL_CLEARS | entries;
+  return (flags & ~all) == 0 && (flags & entries) != entries &&
+         ((flags & entries) == 0 || (flags & VYC_KERNEL_CLEARS) == 0);
+}
+
+/* The entry for many launches has a scalar for each of its kernels. */
+static bool is_entry(const reader *r) {
+  if ((r->kernel->flags & VYC_KERNEL_ROWS) == 0) return true;
+  return r->buffers == 0 && r->scalars >= 1 && r->scalars <= VYC_MOST_OF_ENTRY;
+}
+
+/* It writes an array of 4-byte elements (vyc_rows.clearing). */
+static bool is_clearing(const reader *r) {
+  if ((r->kernel->flags & VYC_KERNEL_CLEARS) == 0) return true;
+  return r->buffers == 1 && r->scalars == 0 && parameter_at(r, 0)->role == VYC_ROLE_OUT &&
+         vyc__type_bytes(parameter_at(r, 0)->type) == sizeof(uint32_t);
+}
+
 static vyc_status check_kernel(const vyc_bundle *bundle, vyc_cursors *cursors, uint32_t index) {
   reader r = {.bundle = bundle, .cursors = cursors};
   r.kernel = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, index, sizeof *r.kernel);
@@ -375,10 +396,10 @@ static vyc_status check_kernel(const vyc_bundle *bundle, vyc_cursors *cursors, u
   r.name = vyc__bundle_text(bundle, r.kernel->name);
   VYC_DEMAND(vyc__bundle_is_text(bundle, r.kernel->precision) &&
                  vyc__bundle_is_text(bundle, r.kernel->bounds) &&
-                 is_index_width(r.kernel->index_bits) &&
-                 (r.kernel->flags & ~(VYC_KERNEL_WHOLE_PROGRAM | VYC_KERNEL_WORKER)) == 0,
+                 is_index_width(r.kernel->index_bits) && is_flags(r.kernel->flags),
              "kernel %s: its options", r.name);
   VYC_TRY(check_parameters(&r));
+  VYC_DEMAND(is_entry(&r) && is_clearing(&r), "kernel %s: what it is of others", r.name);
   VYC_TRY(check_shape(&r));
   VYC_TRY(check_known(&r, index));
   VYC_DEMAND(r.kernel->program.bytes > 0 &&

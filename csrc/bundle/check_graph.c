@@ -10,6 +10,9 @@ typedef struct reader {
   const vyc_disk_graph *graph;
   const char *name;
   vyc_cursors *cursors;
+  const vyc_disk_kernel *entry; /* of the launches as one that are being read */
+  uint32_t member, member_count; /* the kernel of the last of them, how many there were */
+  bool has_other; /* VYC_STEP_OTHERWISE was read */
 } reader;
 
 static const vyc_disk_symbol *symbol_at(const reader *r, uint32_t index) {
@@ -123,7 +126,8 @@ static bool is_repeat(const reader *r, const vyc_disk_graph_step *step) {
 
 static bool is_step(const reader *r, const vyc_disk_graph_step *step) {
   const bool launch = step->kind == VYC_STEP_LAUNCH, repeat = step->kind == VYC_STEP_REPEAT;
-  if (!launch && (step->kernel | step->grid[0] | step->grid[1] | step->grid[2]) != 0) return false;
+  if (!launch && (step->grid[0] | step->grid[1] | step->grid[2]) != 0) return false;
+  if (!launch && step->kind != VYC_STEP_ROWS && step->kernel != 0) return false;
   if (!repeat && step->times != 0) return false;
   switch (step->kind) {
   case VYC_STEP_LAUNCH: return is_launch(r, step);
@@ -134,12 +138,63 @@ static bool is_step(const reader *r, const vyc_disk_graph_step *step) {
     return step->values.count == 2 && is_span(r, value_at(r, step, 0), step->type) &&
            is_scalar(r, value_at(r, step, 1), step->type);
   case VYC_STEP_REPEAT: return is_repeat(r, step);
+  case VYC_STEP_ROWS:
+  case VYC_STEP_OTHERWISE:
   case VYC_STEP_END: return step->values.count == 0 && step->type == 0;
   default: return false;
   }
 }
 
-static vyc_status check_steps(const reader *r) {
+/* ---- launches as one ------------------------------------------------------------------------- */
+
+static bool begin_rows(reader *r, const vyc_disk_graph_step *step) {
+  if (step->kernel >= r->bundle->tables[VYC_SECTION_KERNELS].count) return false;
+  r->entry = vyc__bundle_row(r->bundle, VYC_SECTION_KERNELS, step->kernel, sizeof *r->entry);
+  r->member = r->member_count = 0;
+  return (r->entry->flags & VYC_KERNEL_ROWS) != 0;
+}
+
+static bool has_symbol(const reader *r, const vyc_disk_graph_step *step) {
+  for (uint32_t i = 0; i < step->values.count; i++)
+    if (value_at(r, step, i)->kind == VYC_VALUE_SYMBOL) return true;
+  return false;
+}
+
+/* Those of each kernel of the entry, in its order, at least one each. */
+static bool is_row(reader *r, const vyc_disk_graph_step *step) {
+  if (step->kind != VYC_STEP_LAUNCH || has_symbol(r, step)) return false;
+  if (r->member_count > 0 && vyc__bundle_member(r->bundle, r->entry, r->member) != step->kernel) {
+    r->member++;
+    r->member_count = 0;
+  }
+  r->member_count++;
+  return r->member < r->entry->parameters.count &&
+         vyc__bundle_member(r->bundle, r->entry, r->member) == step->kernel;
+}
+
+static bool end_rows(reader *r) {
+  const bool whole = r->member_count > 0 && r->member + 1 == r->entry->parameters.count;
+  r->entry = NULL;
+  return whole;
+}
+
+/* What may be where, of repeats that are open, launches as one, and the other form. */
+static bool is_placed(reader *r, const vyc_disk_graph_step *step, uint32_t *depth) {
+  if (r->entry != NULL) return step->kind == VYC_STEP_END ? end_rows(r) : is_row(r, step);
+  switch (step->kind) {
+  case VYC_STEP_ROWS: return begin_rows(r, step);
+  case VYC_STEP_REPEAT: ++*depth; return true;
+  case VYC_STEP_END: return (*depth)-- > 0;
+  case VYC_STEP_OTHERWISE: {
+    const bool first = !r->has_other && *depth == 0;
+    r->has_other = true;
+    return first;
+  }
+  default: return true;
+  }
+}
+
+static vyc_status check_steps(reader *r) {
   const vyc_disk_range range = r->graph->steps;
   uint32_t depth = 0;
   VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_GRAPH_STEPS, range),
@@ -150,12 +205,40 @@ static vyc_status check_steps(const reader *r) {
     VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_GRAPH_VALUES, step->values) &&
                    is_step(r, step),
                "graph %s: step %u", r->name, i);
-    depth += step->kind == VYC_STEP_REPEAT;
-    VYC_DEMAND(step->kind != VYC_STEP_END || depth > 0, "graph %s: step %u ends no repeat", r->name,
-               i);
-    depth -= step->kind == VYC_STEP_END;
+    VYC_DEMAND(is_placed(r, step, &depth), "graph %s: step %u is not in its place", r->name, i);
   }
-  VYC_DEMAND(depth == 0, "graph %s: %u repeats have no end", r->name, depth);
+  VYC_DEMAND(depth == 0 && r->entry == NULL, "graph %s: %u repeats or launches as one have no end",
+             r->name, depth + (r->entry != NULL));
+  return VYC_OK;
+}
+
+/* ---- conditions ------------------------------------------------------------------------------ */
+
+static bool is_condition(const reader *r, const vyc_disk_condition *row) {
+  if (row->symbol >= r->graph->symbols.count) return false;
+  const vyc_disk_symbol *symbol = symbol_at(r, row->symbol);
+  if (symbol->kind == VYC_SYMBOL_SCALAR) return row->memory == 0 && row->count == 0;
+  if (row->memory < r->graph->arrays.count)
+    return is_inside(r, row->memory, row->value, row->count, symbol->type);
+  const uint32_t bytes = vyc__type_bytes(symbol->type);
+  return row->memory - r->graph->arrays.count < r->graph->symbols.count &&
+         row->count <= INT64_MAX / bytes && row->value <= INT64_MAX - row->count * bytes;
+}
+
+/* The rows of this graph are those that come next. A graph has them if it has two forms. */
+static vyc_status check_conditions(const reader *r, uint32_t graph) {
+  const vyc_table *table = &r->bundle->tables[VYC_SECTION_CONDITIONS];
+  uint64_t *next = &r->cursors->next[VYC_SECTION_CONDITIONS];
+  const vyc_disk_condition *rows = table->rows;
+  uint32_t least = 0;
+  for (; *next < table->count && rows[*next].graph == graph; ++*next) {
+    const vyc_disk_condition *row = &rows[*next];
+    VYC_DEMAND(row->symbol >= least && is_condition(r, row), "graph %s: condition %" PRIu64,
+               r->name, *next);
+    least = row->symbol + 1;
+  }
+  VYC_DEMAND((least > 0) == r->has_other, "graph %s: its conditions, or its steps without them",
+             r->name);
   return VYC_OK;
 }
 
@@ -173,6 +256,7 @@ vyc_status vyc__bundle_graphs_check(const vyc_bundle *bundle, vyc_cursors *curso
     VYC_TRY(check_arrays(&r));
     VYC_TRY(check_symbols(&r));
     VYC_TRY(check_steps(&r));
+    VYC_TRY(check_conditions(&r, i));
     before = r.name;
   }
   return VYC_OK;

@@ -42,9 +42,10 @@ enum { /* vyc_disk_section.kind; unknown kinds are skipped */
        VYC_SECTION_GRAPH_SYMBOLS = 13,
        VYC_SECTION_GRAPH_STEPS = 14,
        VYC_SECTION_GRAPH_VALUES = 15, /* vyc_bundle_value */
-       VYC_SECTION_KNOWN = 16 /* from format 3 on */
+       VYC_SECTION_KNOWN = 16, /* from format 3 on */
+       VYC_SECTION_CONDITIONS = 17 /* from format 6 on */
 };
-#define VYC_SECTION_KINDS 17u
+#define VYC_SECTION_KINDS 18u
 
 typedef struct vyc_disk_section {
   uint32_t kind;
@@ -151,6 +152,16 @@ typedef struct vyc_disk_graph {
   vyc_disk_range steps;
 } vyc_disk_graph;
 
+/* See vyc_bundle_condition; in the order of graphs and their symbols. */
+typedef struct vyc_disk_condition {
+  uint32_t graph;
+  uint32_t symbol;
+  uint32_t memory;
+  uint32_t reserved;
+  uint64_t value;
+  uint64_t count;
+} vyc_disk_condition;
+
 typedef struct vyc_disk_array { /* memory that belongs to the graph */
   uint64_t bytes;
   vyc_disk_data contents; /* all of it; absent: no step reads what none of this replay wrote */
@@ -168,7 +179,7 @@ typedef struct vyc_disk_symbol {
 
 typedef struct vyc_disk_graph_step {
   uint32_t kind;    /* VYC_STEP_... */
-  uint32_t kernel;  /* of a launch */
+  uint32_t kernel;  /* of a launch; of VYC_STEP_ROWS: the entry */
   uint32_t grid[3]; /* of a launch; zeros: by the kernel's work */
   uint32_t type;    /* of a copy, a fill, until: VYC_TYPE_... */
   vyc_disk_range values;
@@ -188,6 +199,7 @@ _Static_assert(sizeof(vyc_disk_graph) == 32, "the format");
 _Static_assert(sizeof(vyc_disk_array) == 24, "the format");
 _Static_assert(sizeof(vyc_disk_symbol) == 40, "the format");
 _Static_assert(sizeof(vyc_disk_graph_step) == 40, "the format");
+_Static_assert(sizeof(vyc_disk_condition) == 32, "the format");
 _Static_assert(sizeof(vyc_bundle_value) == 24, "the format");
 _Static_assert(sizeof(vyc_parameter) == 24 && sizeof(vyc_binding) == 16, "the format");
 

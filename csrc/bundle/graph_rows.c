@@ -22,6 +22,7 @@ vyc_status vyc_bundle_graph_get(vyc_bundle *bundle, vyc_bundle_graph *graph_out,
       .name = vyc__bundle_text(bundle, row->name),
       .step_count = row->steps.count,
       .array_count = row->arrays.count,
+      .condition_count = vyc__bundle_conditions(bundle, index).count,
   };
   vyc__struct_out(graph_out, &graph, sizeof graph);
   return VYC_OK;
@@ -103,5 +104,37 @@ vyc_status vyc_bundle_step_get(vyc_bundle *bundle, vyc_bundle_step *step_out, ui
                                 sizeof(vyc_bundle_value)),
   };
   vyc__struct_out(step_out, &step, sizeof step);
+  return VYC_OK;
+}
+
+vyc_disk_range vyc__bundle_conditions(const vyc_bundle *bundle, uint32_t graph) {
+  const vyc_table *table = &bundle->tables[VYC_SECTION_CONDITIONS];
+  const vyc_disk_condition *rows = table->rows;
+  vyc_disk_range range = {0, 0};
+  for (uint32_t i = 0; i < table->count && rows[i].graph <= graph; i++)
+    if (rows[i].graph < graph)
+      range.first = i + 1;
+    else
+      range.count++;
+  return range;
+}
+
+vyc_status vyc_bundle_condition_get(vyc_bundle *bundle, vyc_bundle_condition *condition_out,
+                                    uint32_t graph, uint32_t index) {
+  VYC_REQUIRE(bundle != NULL && condition_out != NULL);
+  VYC_REQUIRE(condition_out->struct_size >= sizeof(uint32_t));
+  const vyc_disk_graph *of = NULL;
+  VYC_TRY(vyc__bundle_graph(bundle, &of, graph));
+  const vyc_disk_range range = vyc__bundle_conditions(bundle, graph);
+  VYC_REQUIRE(index < range.count);
+  const vyc_disk_condition *row =
+      vyc__bundle_row(bundle, VYC_SECTION_CONDITIONS, range.first + index, sizeof *row);
+  const vyc_bundle_condition condition = {
+      .symbol = row->symbol,
+      .memory = row->memory,
+      .value = row->value,
+      .count = row->count,
+  };
+  vyc__struct_out(condition_out, &condition, sizeof condition);
   return VYC_OK;
 }

@@ -28,6 +28,9 @@ struct vyc_bundle {
 vyc_status vyc__bundle_graph(const vyc_bundle *bundle, const vyc_disk_graph **graph_out,
                              uint32_t index);
 
+/* The conditions of a graph. */
+vyc_disk_range vyc__bundle_conditions(const vyc_bundle *bundle, uint32_t graph);
+
 /* ---- bundle.c ---- */
 
 /* The number in the range of the row with this name, in a table whose rows begin with their names.
@@ -46,12 +49,24 @@ vyc_disk_range vyc__bundle_known(const vyc_bundle *bundle, uint32_t kernel);
 vyc_known vyc__bundle_known_at(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
                                uint32_t row);
 
-uint32_t vyc__bundle_buffers(const vyc_bundle *bundle, const vyc_disk_kernel *kernel);
+/* The kernels of an entry for many launches as one. */
+#define VYC_MOST_OF_ENTRY 16u
+/* The number of the kernel whose name parameter `index` of an entry has; UINT32_MAX: there is no
+ * such kernel, or it is an entry itself. */
+uint32_t vyc__bundle_member(const vyc_bundle *bundle, const vyc_disk_kernel *entry, uint32_t index);
 
 static inline const void *vyc__bundle_row(const vyc_bundle *bundle, uint32_t kind, uint32_t index,
                                           size_t row_bytes) {
   return (const uint8_t *)bundle->tables[kind].rows + (size_t)index * row_bytes;
 }
+/* Whether the kernel is an entry for many launches as one. */
+static inline bool vyc__bundle_is_entry(const vyc_bundle *bundle, uint32_t index) {
+  const vyc_disk_kernel *row = vyc__bundle_row(bundle, VYC_SECTION_KERNELS, index, sizeof *row);
+  return (row->flags & VYC_KERNEL_ROWS) != 0;
+}
+
+uint32_t vyc__bundle_buffers(const vyc_bundle *bundle, const vyc_disk_kernel *kernel);
+
 static inline const char *vyc__bundle_text(const vyc_bundle *bundle, vyc_disk_text text) {
   return (const char *)bundle->tables[VYC_SECTION_STRINGS].rows + text.offset;
 }

@@ -8,15 +8,6 @@
 
 #include "room.h"
 
-struct vyc_bundled_kernel {
-  vyc_prepared *prepared;
-  vyc_bundle *bundle;
-  const vyc_disk_kernel *row;
-  const vyc_disk_parameter *parameters;
-  vyc_bundled_kernel_info info;
-  uint32_t buffers, scalars;
-};
-
 /* ---- which code ----------------------------------------------------------------------------- */
 
 /* Machine code also runs on later minor generations, but not on both discrete GPUs and those of a
@@ -47,11 +38,6 @@ static vyc_status fail_target(const vyc_bundled_kernel *kernel, uint32_t device_
                    vyc__bundle_text(kernel->bundle, kernel->row->name), oldest, device_sm);
 }
 
-typedef struct compiler_log {
-  char *text;
-  size_t bytes;
-} compiler_log;
-
 /* Of the parameters, by their slots. */
 static void label(const vyc_bundled_kernel *kernel, vyc_label *labels) {
   for (uint32_t i = 0; i < kernel->row->parameters.count; i++) {
@@ -80,6 +66,8 @@ static vyc_status describe(const vyc_bundled_kernel *kernel, vyc_label **labels_
 
 static vyc_status prepared_of(vyc_bundled_kernel *kernel, vyc_module *module,
                               const vyc_disk_variant *v, uint64_t tag) {
+  if ((kernel->row->flags & VYC_KERNEL_ROWS) != 0)
+    return vyc__rows_entry_prepare(kernel, module, v, tag);
   vyc_label *labels = NULL;
   vyc_known *known = NULL;
   uint32_t known_count = 0;
@@ -109,7 +97,7 @@ static vyc_status prepared_of(vyc_bundled_kernel *kernel, vyc_module *module,
   return status;
 }
 
-static vyc_status load_image(vyc_bundled_kernel *kernel, compiler_log log, vyc_context *context,
+static vyc_status load_image(vyc_bundled_kernel *kernel, vyc_compiler_log log, vyc_context *context,
                              uint32_t variant, bool cubin, uint64_t tag) {
   const vyc_disk_variant *v = variant_at(kernel, variant);
   const vyc_disk_data image = cubin ? v->cubin : v->ptx;
@@ -133,7 +121,7 @@ static void tell_refusal(const vyc_bundled_kernel *kernel, vyc_context *context,
 }
 
 /* From the newest that the device supports downwards; the first refusal is reported. */
-static vyc_status load_best(vyc_bundled_kernel *kernel, compiler_log log, vyc_context *context,
+static vyc_status load_best(vyc_bundled_kernel *kernel, vyc_compiler_log log, vyc_context *context,
                             uint64_t tag) {
   const uint32_t device_sm = sm_of(context);
   vyc_error first = {0};
@@ -155,8 +143,9 @@ static vyc_status load_best(vyc_bundled_kernel *kernel, compiler_log log, vyc_co
   return VYC_E_COMPILE;
 }
 
-static vyc_status load_row(vyc_bundled_kernel **kernel_out, compiler_log log, vyc_context *context,
-                           vyc_bundle *bundle, uint32_t index, uint64_t tag) {
+vyc_status vyc__bundled_load(vyc_bundled_kernel **kernel_out, vyc_compiler_log log,
+                             vyc_context *context, vyc_bundle *bundle, uint32_t index,
+                             uint64_t tag) {
   vyc_bundled_kernel *kernel = calloc(1, sizeof *kernel);
   if (kernel == NULL) return vyc__fail(VYC_E_MEMORY, "kernel", "out of host memory");
   kernel->bundle = vyc__bundle_retain(bundle);
@@ -191,7 +180,16 @@ vyc_status vyc_bundled_kernel_load(vyc_bundled_kernel **kernel_out, char *log_ou
   if (is_worker(bundle, index))
     return vyc__fail(VYC_E_UNSUPPORTED, "worker",
                      "%s is a worker, not a kernel: vyc_bundled_worker_load loads it", name);
-  return load_row(kernel_out, (compiler_log){log_out, log_bytes}, context, bundle, index, tag);
+  if (vyc__bundle_is_entry(bundle, index))
+    return vyc__fail(VYC_E_UNSUPPORTED, "kernel",
+                     "%s does many launches of other kernels: it is loaded with these", name);
+  const vyc_compiler_log log = {log_out, log_bytes};
+  VYC_TRY(vyc__bundled_load(kernel_out, log, context, bundle, index, tag));
+  const vyc_status status = vyc__bundled_load_many(*kernel_out, context);
+  if (status == VYC_OK) return VYC_OK;
+  vyc_bundled_kernel_release(*kernel_out);
+  *kernel_out = NULL;
+  return status;
 }
 
 vyc_status vyc__bundled_entry_load(vyc_bundled_kernel **entry_out, vyc_context *context,
@@ -201,7 +199,7 @@ vyc_status vyc__bundled_entry_load(vyc_bundled_kernel **entry_out, vyc_context *
   VYC_TRY(vyc_bundle_kernel_find(bundle, &index, name));
   if (!is_worker(bundle, index))
     return vyc__fail(VYC_E_INVALID, "worker", "%s is a kernel, not a worker", name);
-  return load_row(entry_out, (compiler_log){NULL, 0}, context, bundle, index, 0);
+  return vyc__bundled_load(entry_out, (vyc_compiler_log){NULL, 0}, context, bundle, index, 0);
 }
 
 uint32_t vyc__bundled_variant(const vyc_bundled_kernel *kernel) { return kernel->info.variant; }
@@ -218,9 +216,15 @@ vyc_prepared *vyc__bundled_borrow(const vyc_bundled_kernel *kernel) { return ker
 
 void vyc_bundled_kernel_release(vyc_bundled_kernel *kernel) {
   if (kernel == NULL) return;
+  vyc_error failure; /* a release may wait; it must not replace the reason of a failed load */
+  vyc__error_save(&failure);
   vyc_prepared_release(kernel->prepared);
+  vyc_prepared_release(kernel->many);
+  vyc_prepared_release(kernel->clearing);
+  vyc_prepared_release(kernel->many_clearing);
   vyc_bundle_release(kernel->bundle);
   free(kernel);
+  vyc__error_restore(&failure);
 }
 
 vyc_status vyc_bundled_kernel_info_get(vyc_bundled_kernel *kernel,
@@ -248,7 +252,8 @@ vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site *site_ou
 /* ---- runs ----------------------------------------------------------------------------------- */
 
 /* The arguments have the sizes that the kernel declares. */
-static vyc_status resolve(const vyc_bundled_kernel *kernel, uint32_t grid[3], const vyc_run *run) {
+vyc_status vyc__bundled_resolve(const vyc_bundled_kernel *kernel, uint32_t grid[3],
+                                const vyc_run *run) {
   uint64_t counts[VYC_MOST_PARAMETERS];
   const uint32_t parameter_count = kernel->row->parameters.count;
   if (run->argument_count != kernel->buffers || run->scalar_count != kernel->scalars)
@@ -281,7 +286,7 @@ static vyc_status resolve(const vyc_bundled_kernel *kernel, uint32_t grid[3], co
 vyc_status vyc_bundled_kernel_resolve(vyc_bundled_kernel *kernel, vyc_run *run) {
   VYC_REQUIRE(kernel != NULL);
   VYC_TRY(vyc__run_check_size(run));
-  return resolve(kernel, run->grid, run);
+  return vyc__bundled_resolve(kernel, run->grid, run);
 }
 
 /* A caller of an earlier version has a shorter struct, and the copy keeps its struct_size. */
@@ -291,7 +296,7 @@ static vyc_status complete(const vyc_bundled_kernel *kernel, vyc_run *to, const 
   const size_t bytes = run->struct_size < sizeof *to ? run->struct_size : sizeof *to;
   memset(to, 0, sizeof *to);
   memcpy(to, run, bytes);
-  return resolve(kernel, to->grid, run);
+  return vyc__bundled_resolve(kernel, to->grid, run);
 }
 
 vyc_status vyc_bundled_kernel_run(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out,

@@ -5,22 +5,34 @@
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
-typedef struct compiler_log {
-  char *text;
-  size_t bytes;
-} compiler_log;
-
-static vyc_status load_kernels(vyc_replay *replay, compiler_log log, uint64_t tag) {
+static vyc_status load_kernels(vyc_replay *replay, vyc_compiler_log log, uint64_t tag) {
   for (uint32_t i = 0; i < replay->row->steps.count; i++) {
     const vyc_disk_graph_step *step = vyc__replay_step(replay, i);
     if (step->kind != VYC_STEP_LAUNCH || replay->kernels[step->kernel] != NULL) continue;
     const vyc_disk_kernel *row = NULL;
     VYC_TRY(vyc__bundle_kernel(replay->bundle, &row, step->kernel));
-    VYC_TRY(vyc_bundled_kernel_load(&replay->kernels[step->kernel], log.text, log.bytes,
-                                    replay->context, replay->bundle,
-                                    vyc__bundle_text(replay->bundle, row->name), tag));
+    if ((row->flags & (VYC_KERNEL_WORKER | VYC_KERNEL_ROWS)) != 0)
+      return vyc__fail(VYC_E_UNSUPPORTED, "replay", "%s is an entry of other kernels, not a kernel",
+                       vyc__bundle_text(replay->bundle, row->name));
+    VYC_TRY(vyc__bundled_load(&replay->kernels[step->kernel], log, replay->context, replay->bundle,
+                              step->kernel, tag));
   }
   return VYC_OK;
+}
+
+/* Entries for many launches as one, of kernels that are loaded. */
+static vyc_status load_entries(vyc_replay *replay) {
+  bool some = false;
+  for (uint32_t i = 0; i < replay->row->steps.count; i++) {
+    const vyc_disk_graph_step *step = vyc__replay_step(replay, i);
+    if (step->kind != VYC_STEP_ROWS || replay->entries[step->kernel] != NULL) continue;
+    VYC_TRY(vyc__rows_entry_load(&replay->entries[step->kernel], replay->context, replay->bundle,
+                                 step->kernel, replay->kernels));
+    some = true;
+  }
+  if (!some) return VYC_OK;
+  return vyc__rows_clearing_load(&replay->clearing, &replay->many_clearing, replay->context,
+                                 replay->bundle);
 }
 
 static vyc_status load_arrays(vyc_replay *replay) {
@@ -56,31 +68,29 @@ static void set_defaults(vyc_replay *replay) {
 }
 
 static vyc_status allocate(vyc_replay *replay) {
-  replay->kernels = calloc(replay->kernel_count + 1, sizeof *replay->kernels);
-  replay->arrays = calloc(replay->row->arrays.count + 1, sizeof(vyc_buffer *));
-  replay->numbers = calloc(replay->row->steps.count + 1, sizeof *replay->numbers);
-  replay->meanings = calloc(replay->row->symbols.count + 1, sizeof *replay->meanings);
-  replay->settable = calloc(replay->row->symbols.count + 1, sizeof *replay->settable);
-  if (replay->kernels == NULL || replay->arrays == NULL || replay->numbers == NULL ||
-      replay->meanings == NULL || replay->settable == NULL)
+  replay->kernels = calloc(replay->kernel_count + (size_t)1, sizeof *replay->kernels);
+  replay->entries = calloc(replay->kernel_count + (size_t)1, sizeof *replay->entries);
+  replay->arrays = calloc(replay->row->arrays.count + (size_t)1, sizeof(vyc_buffer *));
+  replay->meanings = calloc(replay->row->symbols.count + (size_t)1, sizeof *replay->meanings);
+  if (replay->kernels == NULL || replay->entries == NULL || replay->arrays == NULL ||
+      replay->meanings == NULL)
     return vyc__fail(VYC_E_MEMORY, "replay", "out of host memory");
-  uint32_t number = 0;
-  for (uint32_t i = 0; i < replay->row->steps.count; i++) {
-    replay->numbers[i] = number;
-    number += vyc__replay_step(replay, i)->kind != VYC_STEP_END;
-  }
   return VYC_OK;
 }
 
-static vyc_status fill(vyc_replay *replay, compiler_log log, uint64_t tag) {
+static vyc_status fill(vyc_replay *replay, vyc_compiler_log log, uint64_t tag) {
   vyc_graph *graph = NULL;
   VYC_TRY(allocate(replay));
+  VYC_TRY(vyc__replay_find_forms(replay));
   VYC_TRY(load_kernels(replay, log, tag));
+  VYC_TRY(load_entries(replay));
   VYC_TRY(load_arrays(replay));
   set_defaults(replay);
   if (!vyc__replay_has_all(replay, replay->meanings)) return VYC_OK;
-  VYC_TRY(vyc__replay_build(replay, &graph, replay->meanings));
-  atomic_store(&replay->graph, graph);
+  vyc_replay_form *form = vyc__replay_choose(replay, replay->meanings);
+  VYC_TRY(vyc__replay_build(replay, form, &graph, replay->meanings));
+  atomic_store(&form->graph, graph);
+  atomic_store(&replay->ready, form);
   atomic_store(&replay->is_complete, true);
   return VYC_OK;
 }
@@ -101,7 +111,11 @@ vyc_status vyc_replay_load(vyc_replay **replay_out, char *log_out, size_t log_by
   replay->context = vyc__context_retain(context);
   replay->kernel_count = (uint32_t)bundle->tables[VYC_SECTION_KERNELS].count;
   replay->row = vyc__bundle_row(bundle, VYC_SECTION_GRAPHS, index, sizeof *replay->row);
-  const vyc_status status = fill(replay, (compiler_log){log_out, log_bytes}, tag);
+  const vyc_disk_range conditions = vyc__bundle_conditions(bundle, index);
+  replay->conditions =
+      vyc__bundle_row(bundle, VYC_SECTION_CONDITIONS, conditions.first, sizeof *replay->conditions);
+  replay->condition_count = conditions.count;
+  const vyc_status status = fill(replay, (vyc_compiler_log){log_out, log_bytes}, tag);
   if (status == VYC_OK)
     *replay_out = replay;
   else
@@ -113,18 +127,26 @@ void vyc_replay_release(vyc_replay *replay) {
   if (replay == NULL) return;
   vyc_error failure; /* releases may wait; they must not replace the reason of a failed load */
   vyc__error_save(&failure);
-  vyc_graph_release(atomic_load(&replay->graph));
+  for (uint32_t i = 0; i < 2; i++) {
+    vyc_graph_release(atomic_load(&replay->forms[i].graph));
+    free(replay->forms[i].numbers);
+    free(replay->forms[i].settable);
+  }
   for (uint32_t i = 0; replay->meanings != NULL && i < replay->row->symbols.count; i++)
     vyc_buffer_release(replay->meanings[i].value.buffer);
   for (uint32_t i = 0; replay->kernels != NULL && i < replay->kernel_count; i++)
     vyc_bundled_kernel_release(replay->kernels[i]);
+  for (uint32_t i = 0; replay->entries != NULL && i < replay->kernel_count; i++)
+    vyc_prepared_release(replay->entries[i]);
+  vyc_prepared_release(replay->clearing);
+  vyc_prepared_release(replay->many_clearing);
   for (uint32_t i = 0; replay->arrays != NULL && i < replay->row->arrays.count; i++)
     vyc_buffer_release(replay->arrays[i]);
   free(replay->meanings);
-  free(replay->settable);
+  free(replay->places);
   free(replay->kernels);
+  free(replay->entries);
   free(replay->arrays);
-  free(replay->numbers);
   pthread_mutex_destroy(&replay->lock);
   vyc_bundle_release(replay->bundle);
   vyc__context_release(replay->context);

@@ -9,6 +9,7 @@
 
 typedef struct uses {
   const vyc_replay *replay;
+  const vyc_replay_form *form;
   uint32_t symbol;
   uint32_t count, room;
   vyc_graph_use *list;
@@ -16,7 +17,7 @@ typedef struct uses {
 } uses;
 
 static void add_use(uses *u, uint32_t step, uint32_t place) {
-  const uint32_t number = u->replay->numbers[step];
+  const uint32_t number = u->form->numbers[step - u->form->begin];
   if (u->count < u->room) u->list[u->count] = (vyc_graph_use){number, place};
   u->count++;
 }
@@ -43,7 +44,7 @@ static vyc_status list_launch(uses *u, uint32_t step, const vyc_bundle_value *va
 static vyc_status list_uses(uses *u) {
   const vyc_replay *replay = u->replay;
   u->count = 0;
-  for (uint32_t i = 0; i < replay->row->steps.count; i++) {
+  for (uint32_t i = u->form->begin; i < u->form->end; i++) {
     const vyc_disk_graph_step *row = vyc__replay_step(replay, i);
     const vyc_bundle_value *values = vyc__bundle_row(replay->bundle, VYC_SECTION_GRAPH_VALUES,
                                                      row->values.first, sizeof *values);
@@ -62,10 +63,11 @@ static vyc_status list_uses(uses *u) {
   return VYC_OK;
 }
 
-static vyc_status add_symbol(vyc_replay *replay, vyc_graph *graph, uint32_t symbol) {
-  uses u = {.replay = replay, .symbol = symbol};
+static vyc_status add_symbol(vyc_replay *replay, const vyc_replay_form *form, vyc_graph *graph,
+                             uint32_t symbol) {
+  uses u = {.replay = replay, .form = form, .symbol = symbol};
   const vyc_disk_symbol *row = vyc__replay_symbol(replay, symbol);
-  replay->settable[symbol] = UINT32_MAX;
+  form->settable[symbol] = UINT32_MAX;
   VYC_TRY(list_uses(&u));
   if (u.is_fixed) return VYC_OK;
   u.room = u.count;
@@ -77,13 +79,15 @@ static vyc_status add_symbol(vyc_replay *replay, vyc_graph *graph, uint32_t symb
                                  .element_bytes = vyc__type_bytes(row->type),
                                  .use_count = u.count,
                                  .uses = u.list};
-  if (status == VYC_OK) status = vyc_graph_add_symbol(graph, &replay->settable[symbol], &made);
+  if (status == VYC_OK) status = vyc_graph_add_symbol(graph, &form->settable[symbol], &made);
   free(u.list);
   return status;
 }
 
-vyc_status vyc__replay_add_symbols(vyc_replay *replay, vyc_graph *graph) {
-  for (uint32_t i = 0; i < replay->row->symbols.count; i++) VYC_TRY(add_symbol(replay, graph, i));
+vyc_status vyc__replay_add_symbols(vyc_replay *replay, const vyc_replay_form *form,
+                                   vyc_graph *graph) {
+  for (uint32_t i = 0; i < replay->row->symbols.count; i++)
+    VYC_TRY(add_symbol(replay, form, graph, i));
   return VYC_OK;
 }
 
@@ -108,17 +112,24 @@ static bool has_values(vyc_replay *replay, const vyc_symbol_value *values, uint3
   return all;
 }
 
+/* With two forms, the one that runs with what symbols stand for by themselves. */
+static const vyc_replay_form *form_of(vyc_replay *replay) {
+  return replay->form_count == 1 ? &replay->forms[0] : atomic_load(&replay->ready);
+}
+
 vyc_status vyc__replay_launch_set(vyc_replay *replay, const vyc_symbol_value *values,
                                   uint32_t count, vyc_stream *stream, bool *done_out) {
-  vyc_graph *graph = atomic_load(&replay->graph);
+  const vyc_replay_form *form = form_of(replay);
+  vyc_graph *graph = form == NULL ? NULL : atomic_load(&form->graph);
   vyc_symbol_value set[MOST_VALUES];
   *done_out = false;
   if (graph == NULL || count > MOST_VALUES || !has_values(replay, values, count)) return VYC_OK;
   for (uint32_t i = 0; i < count; i++) {
     if (values[i].symbol >= replay->row->symbols.count) return VYC_OK;
     set[i] = values[i];
-    set[i].symbol = replay->settable[values[i].symbol];
-    if (set[i].symbol == UINT32_MAX) return VYC_OK;
+    set[i].symbol = form->settable[values[i].symbol];
+    if (set[i].symbol == UINT32_MAX || vyc__replay_is_decisive(replay, values[i].symbol))
+      return VYC_OK;
   }
   const vyc_status status = vyc_graph_launch_with(graph, set, count, stream, 0);
   *done_out = status != VYC_E_INVALID; /* other values may need other sizes and grids */

@@ -78,6 +78,12 @@ static void read_graph(vyc_bundle *bundle, uint32_t index) {
     if (vyc_bundle_step_get(bundle, &step, index, i) != VYC_OK) abort();
     read_bytes(step.values, step.value_count * sizeof *step.values);
   }
+  for (uint32_t i = 0; i < g.condition_count; i++) {
+    vyc_bundle_condition condition = {.struct_size = sizeof condition};
+    if (vyc_bundle_condition_get(bundle, &condition, index, i) != VYC_OK) abort();
+    fuzz_sum += condition.value + condition.count + condition.memory;
+    if (condition.symbol >= g.symbol_count) abort();
+  }
 }
 
 int fuzz_read(const uint8_t *data, size_t bytes) {

@@ -24,14 +24,14 @@ DTYPES = ["|b1", "|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f2", 
 NUMBERS = ["1", "-1,2", "0x10", "1e300,nan,-inf", "-9223372036854775808", "65519,6e-8"]
 
 
-def scale() -> vc.Program:
-    """out = a * x, with a size that is worked out."""
-    b = vc.Builder("scale", block=32)
+def scale(name: str = "scale", *, part: int = 1) -> vc.Program:
+    """out = a * x, with a size that is worked out; `part`: only every so many elements."""
+    b = vc.Builder(name, block=32)
     x = b.input("x", vc.i32)
     out = b.output("out", vc.i32, size=x.size)
     a = b.scalar("a", vc.i32)
     i = b.let("i", vc.global_id.x)
-    with b.if_(i < out.size):
+    with b.if_((i < out.size) if part == 1 else (i < out.size) & (i % part == 0)):
         out[i] = a * x[i]
     return b.build()
 
@@ -61,6 +61,30 @@ def complete(device: vc.Device) -> vc.Graph:
     return graph
 
 
+def rows(device: vc.Device) -> vc.Graph:
+    """Many launches of two kernels as one, whose results are cleared by rows, and one with a symbol."""
+    x, y = device.array(np.arange(1024, dtype=np.int32)), device.zeros(1024, vc.i32)
+    kernels = [device.compile(scale(f"scale{k}", part=k + 2)) for k in range(2)]
+    with device.record(fuse=True) as graph:
+        for at in range(0, 1024, 32):
+            kernels[at // 32 % 2].launch(x[at : at + 32], y[at : at + 32], 3)
+        device.compile(scale()).launch(y, vc.symbol("out", x), vc.symbol("a", 2))
+    graph.compile()
+    return graph
+
+
+def forms(device: vc.Device) -> vc.Graph:
+    """Merged steps of which two arrays and a scalar are symbols, and the steps as they were recorded."""
+    kernel = device.compile(scale())
+    x, out = device.array(np.arange(64, dtype=np.int32)), device.zeros(64, vc.i32)
+    with device.record(fuse=True) as graph:
+        t = graph.temporary(64, vc.i32)
+        kernel.launch(vc.symbol("x"), t, vc.symbol("a", 2))
+        kernel.launch(t, vc.symbol("out", out), 3)
+    graph.replay(x=x)
+    return graph
+
+
 def write_bundles(folder: Path) -> None:
     for path in PROGRAMS:
         program = vc.parse(path.read_text(encoding="utf-8"))
@@ -69,9 +93,11 @@ def write_bundles(folder: Path) -> None:
         except vc.UnsupportedError:
             continue  # sizes that the host cannot work out
     with vc.Device("emulator") as device:
-        for graph in (countdown, complete):
+        for graph in (countdown, complete, rows, forms):
             graphs = {graph.__name__: graph(device)}
-            vc.bundle([scale()], folder / f"{graph.__name__}.vyre", targets=["sm_90"], cubins=False, graphs=graphs)
+            many = ["scale"] if graph is forms else []
+            to = folder / f"{graph.__name__}.vyre"
+            vc.bundle([scale()], to, targets=["sm_90"], cubins=False, graphs=graphs, many=many)
         everything = {graph.__name__: graph(device) for graph in (countdown, complete)}
         vc.bundle([scale()], folder / "everything.vyre", targets=["sm_80", "sm_90"], graphs=everything)
 

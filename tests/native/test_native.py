@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from background_jobs import LABELS
 from background_work import Done
+from bundled_rows import chain, gaps, scaled, tables
 
 import vyre_cuda as vc
 
@@ -127,3 +128,19 @@ def test_a_host_launches_a_graph_with_grid_barriers(
     graph.export(tmp_path / "turns.vyre", "turns")
 
     on_device(native_build, "turns", device_name, bundle=tmp_path / "turns.vyre")
+
+
+@pytest.mark.thin
+@pytest.mark.device
+def test_a_host_does_many_launches_of_a_bundle_as_one(
+    native_build: Path, tmp_path: Path, device: vc.Device, device_name: int | str
+) -> None:
+    """On a GPU: `python -m pytest tests/native -k many_launches_of_a_bundle --device=cuda`."""
+    programs = [scaled(), gaps()]
+    table, _ = tables(device, 3, 16)
+    table.compile()
+    graphs = {"table": table, "chain": chain(device, defaults=False)}
+    path = tmp_path / "rows.vyre"
+    vc.bundle(programs, path, graphs=graphs, targets=[str(device.target)], source=False, many=["scaled", "gaps"])
+
+    on_device(native_build, "bundled_rows", device_name, bundle=path)

@@ -13,7 +13,7 @@ extern "C" {
 /* ---- bundles: compiled programs in a file --------------------------------------------------- */
 
 /* The format that this library reads and `vc.bundle` writes. */
-#define VYC_BUNDLE_FORMAT 5u
+#define VYC_BUNDLE_FORMAT 6u
 
 typedef struct vyc_bundle vyc_bundle;
 typedef struct vyc_bundled_kernel vyc_bundled_kernel;
@@ -64,7 +64,11 @@ enum { /* types of elements and scalars; a bool is a byte of 0 or 1, bf16 the up
 
 enum { /* vyc_bundle_kernel.flags */
        VYC_KERNEL_WHOLE_PROGRAM = 1u, /* `program` has the body, not the signature alone */
-       VYC_KERNEL_WORKER = 2u /* the entry of a worker: see vyc_bundled_worker_load */
+       VYC_KERNEL_WORKER = 2u, /* the entry of a worker: see vyc_bundled_worker_load */
+       /* The entry for many launches, as one, of the kernels whose names its parameters have: see
+        * vyc_prepared_launch_many and, for several kernels, vyc_graph_add_tables. */
+       VYC_KERNEL_ROWS = 4u,
+       VYC_KERNEL_CLEARS = 8u /* vyc_rows.clearing for kernels of the bundle */
 };
 
 /* Texts and bytes that these structs point to live as long as the bundle. */
@@ -195,6 +199,8 @@ typedef struct vyc_bundled_kernel_info {
   uint32_t kernel; /* its number in the bundle */
   uint32_t variant; /* which was loaded */
   uint32_t is_cubin; /* 1: machine code; 0: PTX that the driver compiled */
+  uint32_t has_many; /* 1: with its entry for many launches, see vyc_bundled_kernel_launch_many */
+  uint32_t reserved;
 } vyc_bundled_kernel_info;
 
 /* Works in every state of the context. */
@@ -218,6 +224,18 @@ VYC_API vyc_status vyc_bundled_kernel_submit(vyc_bundled_kernel *kernel, vyc_tic
                                              const vyc_run *run);
 /* As vyc_prepared_launch. */
 VYC_API vyc_status vyc_bundled_kernel_launch(vyc_bundled_kernel *kernel, const vyc_run *run);
+/* vyc_prepared_launch_many with the kernel's entry for many launches, if the bundle has it
+ * (`many=` of vc.bundle); else the rows are launched one after the other. Every row is completed
+ * as by vyc_bundled_kernel_resolve; `grids` may be NULL: by the kernel's work. `clearing` and
+ * `many_clearing` may be NULL: those of the bundle. VYC_E_INVALID: as vyc_prepared_launch_many and
+ * vyc_bundled_kernel_resolve; the message has the number of the row. */
+VYC_API vyc_status vyc_bundled_kernel_launch_many(vyc_bundled_kernel *kernel, const vyc_rows *rows);
+/* The entry for many launches of the kernel, the kernel that clears outs before them and its entry,
+ * for vyc_prepared_launch_many and vyc_graph_add_rows: additional references, or NULL for what the
+ * bundle does not have. */
+VYC_API vyc_status vyc_bundled_kernel_many(vyc_bundled_kernel *kernel, vyc_prepared **many_out,
+                                           vyc_prepared **clearing_out,
+                                           vyc_prepared **many_clearing_out);
 /* The check that a VYC_E_ASSERT with this kernel's tag reports, from vyc_error.report. */
 VYC_API vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site *site_out,
                                            uint64_t report);
@@ -243,6 +261,8 @@ typedef struct vyc_bundle_graph {
   const char *name; /* unique among the graphs of the bundle */
   uint32_t step_count;
   uint32_t array_count;
+  uint32_t condition_count; /* see vyc_bundle_condition */
+  uint32_t reserved;
 } vyc_bundle_graph;
 
 /* VYC_E_INVALID after the last. */
@@ -292,7 +312,11 @@ enum { /* vyc_bundle_step.kind */
        VYC_STEP_COPY = 2, /* to, from */
        VYC_STEP_FILL = 3, /* to, the element */
        VYC_STEP_REPEAT = 4, /* the array that ends the loop, or no value */
-       VYC_STEP_END = 5 /* of the innermost repeat */
+       VYC_STEP_END = 5, /* of the innermost repeat, or of the launches as one */
+       VYC_STEP_ROWS = 6, /* the launches up to the end are one, of the entry `kernel` */
+       /* What follows, to the last step, runs instead of what is before it, where the conditions of
+        * the graph do not hold. */
+       VYC_STEP_OTHERWISE = 7
 };
 
 enum { /* vyc_bundle_value.kind */
@@ -311,7 +335,7 @@ typedef struct vyc_bundle_value {
 typedef struct vyc_bundle_step {
   uint32_t struct_size;
   uint32_t kind; /* VYC_STEP_... */
-  uint32_t kernel; /* of a launch */
+  uint32_t kernel; /* of a launch; of launches as one: their entry */
   uint32_t type; /* of the elements, but of a launch: VYC_TYPE_... */
   uint32_t grid[3]; /* of a launch; zeros: by the kernel's work */
   uint32_t value_count;
@@ -323,9 +347,27 @@ typedef struct vyc_bundle_step {
 VYC_API vyc_status vyc_bundle_step_get(vyc_bundle *bundle, vyc_bundle_step *step_out,
                                        uint32_t graph, uint32_t index);
 
+/* What a symbol stood for when steps of the graph were merged. The merged steps run where it still
+ * has as many elements, and shares memory with the other arrays in the same way; a scalar, where it
+ * has the same bits. */
+typedef struct vyc_bundle_condition {
+  uint32_t struct_size;
+  uint32_t symbol;
+  uint32_t memory; /* of an array: a number that is the same for what is in one piece of memory;
+                      below the graph's array_count, it is the number of that array */
+  uint32_t reserved;
+  uint64_t value; /* its first byte there; of a scalar: its bits */
+  uint64_t count; /* of an array: elements */
+} vyc_bundle_condition;
+
+/* In ascending order of their symbols. VYC_E_INVALID: no such graph or condition. */
+VYC_API vyc_status vyc_bundle_condition_get(vyc_bundle *bundle, vyc_bundle_condition *condition_out,
+                                            uint32_t graph, uint32_t index);
+
 /* A graph of a bundle on a device: its kernels are loaded as by vyc_bundled_kernel_load, and its
  * arrays are allocated and filled. It holds all of them. If every symbol has a default it is
- * instantiated at once, otherwise at the first launch. Statuses as for vyc_bundled_kernel_load,
+ * instantiated at once, otherwise at the first launch. A graph with conditions has two forms, the
+ * second of which is instantiated when it is first needed. Statuses as for vyc_bundled_kernel_load,
  * vyc_buffer_alloc and vyc_graph_finish. */
 VYC_API vyc_status vyc_replay_load(vyc_replay **replay_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, vyc_bundle *bundle, const char *name,

@@ -28,6 +28,7 @@
   X(vyc_buffer_try_alloc)                      \
   X(vyc_buffer_try_release)                    \
   X(vyc_bundle_array_get)                      \
+  X(vyc_bundle_condition_get)                  \
   X(vyc_bundle_extents)                        \
   X(vyc_bundle_graph_find)                     \
   X(vyc_bundle_graph_get)                      \
@@ -46,7 +47,9 @@
   X(vyc_bundle_variant_get)                    \
   X(vyc_bundled_kernel_info_get)               \
   X(vyc_bundled_kernel_launch)                 \
+  X(vyc_bundled_kernel_launch_many)            \
   X(vyc_bundled_kernel_load)                   \
+  X(vyc_bundled_kernel_many)                   \
   X(vyc_bundled_kernel_prepared)               \
   X(vyc_bundled_kernel_release)                \
   X(vyc_bundled_kernel_resolve)                \

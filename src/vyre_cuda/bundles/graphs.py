@@ -14,7 +14,7 @@ from vyre_cuda.ir.core.types import Type
 
 SYMBOL_ARRAY, SYMBOL_SCALAR = 1, 2
 HAS_DEFAULT, WRITTEN = 1, 2
-LAUNCH, COPY, FILL, REPEAT, END = 1, 2, 3, 4, 5
+LAUNCH, COPY, FILL, REPEAT, END, ROWS, OTHERWISE = 1, 2, 3, 4, 5, 6, 7
 _SPAN, _SYMBOL, _BITS = 1, 2, 3
 
 
@@ -77,7 +77,8 @@ class GraphKernel:
 @dataclass(frozen=True, slots=True)
 class GraphStep:
     """One step of the kinds above. `kernel` is the name of a launch's program; `type` that of the elements of others;
-    `grid` is (0, 0, 0) where it follows from the work."""
+    `grid` is (0, 0, 0) where it follows from the work. `members` has the names of the kernels of launches as one, which
+    follow up to the end."""
 
     kind: int
     values: tuple[GraphValue, ...] = ()
@@ -85,16 +86,29 @@ class GraphStep:
     type: Type | None = None
     grid: tuple[int, int, int] = (0, 0, 0)
     times: int = 0
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a symbol stood for when steps were merged: the bits of a scalar, or `count` elements of an array from byte
+    `value` on of a memory, which below the number of the graph's arrays is one of these."""
+
+    symbol: str
+    memory: int
+    value: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedGraph:
-    """A graph, independent of any device."""
+    """A graph, independent of any device. Where a condition does not hold, the steps behind OTHERWISE run instead."""
 
     kernels: Sequence[GraphKernel]
     arrays: Sequence[GraphArray]
     symbols: Sequence[GraphSymbol]
     steps: Sequence[GraphStep]
+    conditions: Sequence[Condition] = ()
 
 
 class Bundled(Protocol):
@@ -103,15 +117,32 @@ class Bundled(Protocol):
     def bundled(self) -> RecordedGraph: ...
 
 
-def add_graphs(writer: Writer, graphs: Mapping[str, RecordedGraph], kernels: Mapping[str, int]) -> None:
-    """Append the rows of graphs; `kernels` has the numbers of the kernels by name."""
+def groups_of(graphs: Mapping[str, RecordedGraph]) -> set[tuple[str, ...]]:
+    """The kernels that have launches as one, each time."""
+    return {step.members for graph in graphs.values() for step in graph.steps if step.members}
+
+
+def add_graphs(
+    writer: Writer,
+    graphs: Mapping[str, RecordedGraph],
+    kernels: Mapping[str, int],
+    entries: Mapping[tuple[str, ...], str],
+) -> None:
+    """Append the rows of graphs; `kernels` has the numbers of the kernels by name, `entries` the names of entries for
+    launches as one."""
     for name in sorted(graphs, key=lambda name: name.encode("utf-8")):
         if not name:
             raise ValueError("a graph in a bundle needs a name")
-        _add(writer, name, graphs[name], kernels)
+        _add(writer, name, graphs[name], kernels, entries)
 
 
-def _add(writer: Writer, name: str, graph: RecordedGraph, kernels: Mapping[str, int]) -> None:
+def _add(
+    writer: Writer,
+    name: str,
+    graph: RecordedGraph,
+    kernels: Mapping[str, int],
+    entries: Mapping[tuple[str, ...], str],
+) -> None:
     symbols = sorted(graph.symbols, key=lambda symbol: symbol.name.encode("utf-8"))
     numbers = {symbol.name: number for number, symbol in enumerate(symbols)}
     arrays = writer.count("graph_arrays"), len(graph.arrays)
@@ -125,9 +156,16 @@ def _add(writer: Writer, name: str, graph: RecordedGraph, kernels: Mapping[str, 
         values = writer.count("graph_values"), len(step.values)
         for value in step.values:
             writer.row("graph_values", *_fields(value, numbers))
-        kernel = kernels[step.kernel] if step.kernel else 0
+        if step.kind in (ROWS, OTHERWISE):
+            writer.needs(6)
+        launched = entries[step.members] if step.members else step.kernel
+        kernel = kernels[launched] if launched else 0
         code = 0 if step.type is None else step.type.code
         writer.row("graph_steps", step.kind, kernel, *step.grid, code, *values, step.times)
+    for condition in sorted(graph.conditions, key=lambda each: numbers[each.symbol]):
+        number = numbers[condition.symbol]
+        of_graph = writer.count("graphs")
+        writer.row("conditions", of_graph, number, condition.memory, 0, condition.value, condition.count)
     writer.row("graphs", *writer.text(name), *arrays, *named, *steps)
 
 

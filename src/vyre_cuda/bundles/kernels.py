@@ -18,7 +18,7 @@ from vyre_cuda.ir.core.nodes import Assert, extent_name, extent_names
 from vyre_cuda.ir.core.program import Program
 
 _WHOLE_PROGRAM = 1
-_WORKER = 2
+WORKER, ROWS, CLEARS = 2, 4, 8
 _COOPERATIVE = 1
 _PRINTS = 4
 _SITE_KINDS = {"assert": 1, "bounds": 2}
@@ -35,7 +35,8 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class BundledKernel:
-    """A program with its options and its variants, by ascending target; `source`: whether its body is included."""
+    """A program with its options and its variants, by ascending target; `source`: whether its body is included.
+    `flags`: what it is, if not a kernel of its own."""
 
     program: Program
     precision: str
@@ -44,7 +45,7 @@ class BundledKernel:
     variants: Sequence[Variant]
     source: bool
     known: tuple[Known, ...] = ()
-    is_worker: bool = False
+    flags: int = 0
 
 
 def interface(program: Program) -> Program:
@@ -61,8 +62,8 @@ def add_kernel(writer: Writer, kernel: BundledKernel) -> None:
     place = writer.data(wire)
     for each in kernel.known:
         _known(writer, program, each)
-    if kernel.is_worker:
-        writer.needs(5)
+    if kernel.flags:
+        writer.needs(5 if kernel.flags == WORKER else 6)
     variants = writer.count("variants"), len(kernel.variants)
     for variant in kernel.variants:
         _variant(writer, program, variant)
@@ -74,7 +75,7 @@ def add_kernel(writer: Writer, kernel: BundledKernel) -> None:
         *writer.text(kernel.bounds),
         *program.block,
         program.index.value_bits,
-        _WHOLE_PROGRAM * kernel.source | _WORKER * kernel.is_worker,
+        _WHOLE_PROGRAM * kernel.source | kernel.flags,
         len(work),
         *parameters,
         *sizes,

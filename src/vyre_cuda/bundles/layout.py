@@ -15,8 +15,8 @@ from vyre_cuda.errors import UnsupportedError
 # The first format, and the newest: a bundle is written in the first that has what it holds.
 FIRST_FORMAT: Final = 1
 # 2: extents among the parameters, sizes of arguments; 3: kernels that print, known values; 4: outs that are not zeroed;
-# 5: workers
-FORMAT: Final = 5
+# 5: workers; 6: many launches as one, graphs with two forms
+FORMAT: Final = 6
 MAGIC: Final = b"\x89VYR\r\n\x1a\n"
 MOST_TEXT: Final = 4096
 
@@ -48,6 +48,7 @@ ROWS: Final = {
     "graph_steps": (14, struct.Struct("<8IQ")),
     "graph_values": (15, struct.Struct("<2I2Q")),
     "known": (16, struct.Struct("<4IQ")),
+    "conditions": (17, struct.Struct("<4I2Q")),
 }
 
 

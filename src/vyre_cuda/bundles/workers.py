@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from vyre_cuda.bundles.assemble import cubin
 from vyre_cuda.bundles.graphs import GraphKernel
-from vyre_cuda.bundles.kernels import BundledKernel, Variant
+from vyre_cuda.bundles.kernels import WORKER, BundledKernel, Variant
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.resident import ENTRY
@@ -62,22 +62,24 @@ def entry_kernel(
     variants = []
     threads = 0
     for at, target in enumerate(targets):
-        made = lower_worker([_part(sources[place], kernels[place].variants[at].lowered) for place in places], target)
+        made = lower_worker([part_of(sources[place], kernels[place].variants[at].lowered) for place in places], target)
         threads = made.threads
         shared = made.static_shared_bytes + made.dynamic_shared_bytes, made.dynamic_shared_bytes
         lowered = Lowered(made.ptx, ENTRY, (), 0, *shared, {}, {}, (), cooperative=False, prints=False)
         variants.append(Variant(target, lowered, cubin(made.ptx, target) if cubins else b""))
-    program = _program(name, [order[place] for place in places], threads)
-    return BundledKernel(program, "ieee", "check", None, variants, source=False, is_worker=True)
+    program = entry_program(name, [order[place] for place in places], (threads, 1, 1))
+    return BundledKernel(program, "ieee", "check", None, variants, source=False, flags=WORKER)
 
 
-def _part(source: GraphKernel, lowered: Lowered) -> Part:
+def part_of(source: GraphKernel, lowered: Lowered) -> Part:
+    """The kernel as a part of an entry."""
     body = prepared(specialized(source.program, source.known), bounds=source.bounds)
     return Part(body, lowered, source.precision, source.bounds, source.max_ulp)
 
 
-def _program(name: str, kernels: Sequence[str], threads: int) -> Program:
-    b = Builder(name, block=threads)
+def entry_program(name: str, kernels: Sequence[str], block: tuple[int, int, int]) -> Program:
+    """An entry for several kernels: its parameters have their names."""
+    b = Builder(name, block=block)
     for kernel in kernels:
         b.scalar(kernel, u32)
     return b.build()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vyre_cuda.bundles.assemble import cubin, has_assembler
-from vyre_cuda.bundles.graphs import Bundled, GraphKernel, RecordedGraph, add_graphs, merged_kernels
-from vyre_cuda.bundles.kernels import BundledKernel, Variant, add_kernel
+from vyre_cuda.bundles.graphs import Bundled, GraphKernel, RecordedGraph, add_graphs, groups_of, merged_kernels
+from vyre_cuda.bundles.kernels import CLEARS, BundledKernel, Variant, add_kernel
 from vyre_cuda.bundles.layout import Writer
+from vyre_cuda.bundles.rows import Members, check_rows, clearing_kernel, entry_names, leaves_gaps, rows_entry
 from vyre_cuda.bundles.workers import clearing_kernels, entry_kernel
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
@@ -40,6 +42,7 @@ def bundle(
     source: bool = True,
     cubins: bool | None = None,
     workers: Mapping[str, Sequence[str]] | None = None,
+    many: Sequence[str] = (),
 ) -> None:
     """Compile programs for GPU generations and write them to one file; no GPU is needed.
 
@@ -66,6 +69,10 @@ def bundle(
     workers
         Workers by name, each with the names of its kernels, in the order in which the host numbers them; for
         `vyc_bundled_worker_load`.
+    many
+        The names of kernels of which a host does many launches as one, with `launch_many` or
+        `vyc_bundled_kernel_launch_many`; for these the bundle has one more entry. Rows of others are launched one after
+        the other in C.
 
     Raises
     ------
@@ -73,9 +80,10 @@ def bundle(
         A program is not valid.
     ValueError
         An option's unknown word, no target, two programs with one name, a known value that a program cannot have, or a
-        worker of kernels that the bundle does not have.
+        worker of kernels, or one in `many`, that the bundle does not have.
     UnsupportedError
-        A target is too small, a size too complicated, both assemblers are missing, or a worker cannot run a kernel.
+        A target is too small, a size too complicated, both assemblers are missing, or a worker cannot run a kernel, or
+        many launches of one cannot be a single one.
     CompileError
         The assembler rejected a kernel.
     OSError
@@ -101,7 +109,36 @@ def bundle(
         entry_kernel(name, members, wanted, kernels, chosen, cubins=with_cubins)
         for name, members in (workers or {}).items()
     ]
-    write_file(path, packed([*kernels, *entries], recorded))
+    groups = groups_of(recorded) | {(name,) for name in many}
+    for_rows, names = _rows_entries(groups, wanted, kernels, entries, chosen, source=source, cubins=with_cubins)
+    write_file(path, packed([*kernels, *entries, *for_rows], recorded, names))
+
+
+def _rows_entries(
+    groups: set[Members],
+    sources: Sequence[GraphKernel],
+    kernels: Sequence[BundledKernel],
+    workers: Sequence[BundledKernel],
+    targets: Sequence[Target],
+    *,
+    source: bool,
+    cubins: bool,
+) -> tuple[list[BundledKernel], dict[Members, str]]:
+    """The entries for many launches as one, what clears results before these, and the entries' names."""
+    of_source = {each.program.name: each for each in sources}
+    by_name = {each.program.name: each for each in kernels}
+    check_rows(groups, by_name)
+    found: list[BundledKernel] = []
+    if any(leaves_gaps(by_name[name]) for group in groups for name in group):
+        taken = by_name.keys() | {each.program.name for each in workers}
+        clearing = clearing_kernel(taken)
+        name = clearing.program.name
+        found.append(replace(compiled(clearing, targets, source=source, cubins=cubins), flags=CLEARS))
+        of_source[name], by_name[name] = clearing, found[0]
+        groups = groups | {(name,)}
+    names = entry_names(groups, by_name.keys() | {each.program.name for each in workers})
+    found += [rows_entry(name, group, of_source, by_name, targets, cubins=cubins) for group, name in names.items()]
+    return found, names
 
 
 def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cubins: bool) -> BundledKernel:
@@ -125,15 +162,20 @@ def parse_targets(targets: Sequence[str]) -> list[Target]:
     return [chosen[sm] for sm in sorted(chosen)]
 
 
-def packed(kernels: Sequence[BundledKernel], graphs: Mapping[str, RecordedGraph]) -> bytes:
-    """The bytes of a bundle."""
+def packed(
+    kernels: Sequence[BundledKernel],
+    graphs: Mapping[str, RecordedGraph],
+    entries: Mapping[Members, str] | None = None,
+) -> bytes:
+    """The bytes of a bundle; `entries` has the names of those for launches as one."""
     if not kernels:
         raise ValueError("a bundle needs at least one program")
     writer = Writer()
     ordered = sorted(kernels, key=lambda kernel: kernel.program.name.encode("utf-8"))
     for kernel in ordered:
         add_kernel(writer, kernel)
-    add_graphs(writer, graphs, {kernel.program.name: number for number, kernel in enumerate(ordered)})
+    numbers = {kernel.program.name: number for number, kernel in enumerate(ordered)}
+    add_graphs(writer, graphs, numbers, entries or {})
     return writer.pack(PRODUCER)
 
 

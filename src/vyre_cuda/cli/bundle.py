@@ -84,6 +84,7 @@ def _tell(console: Console, file: Path, launcher: Path | None, cpp: Path | None)
             "cubins": list(kernel.cubins),
             "has_source": kernel.has_source,
             "is_worker": kernel.is_worker,
+            "is_rows": kernel.is_rows,
             "fingerprint": kernel.fingerprint,
         }
         for kernel in found.kernels.values()

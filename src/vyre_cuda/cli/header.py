@@ -12,9 +12,7 @@ from vyre_cuda.cli.failures import UsageError
 def write_header(bundle: vc.Bundle, *, stem: str, to: Path) -> str:
     """Write the header and return its path."""
     kernels = [
-        KernelFacts(kernel.name, kernel.program.parameters)
-        for kernel in bundle.kernels.values()
-        if not kernel.is_worker
+        KernelFacts(kernel.name, kernel.program.parameters) for kernel in bundle.kernels.values() if not kernel.is_entry
     ]
     graphs = [GraphFacts(graph.name, list(graph.symbols.values())) for graph in bundle.graphs.values()]
     try:

@@ -3,14 +3,14 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
-from vyre_cuda._native.core.c_api cimport VYC_ROLE_SCALAR, vyc_known
+from vyre_cuda._native.core.c_api cimport VYC_ROLE_SCALAR, vyc_known, vyc_prepared
 from vyre_cuda._native.bundle.c_bundle cimport (
-    vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_graph, vyc_bundle_graph_get, vyc_bundle_info,
+    vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_condition, vyc_bundle_condition_get, vyc_bundle_graph, vyc_bundle_graph_get, vyc_bundle_info,
     vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_known_get, vyc_bundle_open,
     vyc_bundle_step, vyc_bundle_step_get, vyc_bundle_symbol, vyc_bundle_symbol_get,
     vyc_bundle_extents, vyc_bundle_parameter, vyc_bundle_parameter_get, vyc_bundle_release, vyc_bundle_shape,
     vyc_bundle_site_get, vyc_bundle_variant, vyc_bundle_variant_get, vyc_bundled_kernel, vyc_bundled_kernel_info,
-    vyc_bundled_kernel_info_get, vyc_bundled_kernel_load, vyc_bundled_kernel_prepared,
+    vyc_bundled_kernel_info_get, vyc_bundled_kernel_load, vyc_bundled_kernel_many, vyc_bundled_kernel_prepared,
     vyc_bundled_kernel_release, vyc_site,
 )
 from vyre_cuda._native.core.context cimport Context
@@ -122,7 +122,8 @@ cdef class BundleFile:
 
     def graph(self, uint32_t index) -> dict[str, object]:
         """name, symbols: (name, kind, type, flags, array, value, count) each; arrays: (bytes, contents); steps: (kind,
-        kernel, type, grid, times, values), a value being (kind, index, value, count)."""
+        kernel, type, grid, times, values), a value being (kind, index, value, count); conditions: (symbol, memory, value,
+        count) each."""
         cdef vyc_bundle_graph row
         memset(&row, 0, sizeof(row))
         row.struct_size = sizeof(row)
@@ -132,6 +133,7 @@ cdef class BundleFile:
             "symbols": [self.symbol(index, i) for i in range(row.symbol_count)],
             "arrays": [self.array(index, i) for i in range(row.array_count)],
             "steps": [self.step(index, i) for i in range(row.step_count)],
+            "conditions": [self.condition(index, i) for i in range(row.condition_count)],
         }
 
     def symbol(self, uint32_t graph, uint32_t index) -> tuple:
@@ -158,6 +160,13 @@ cdef class BundleFile:
             for i in range(row.value_count)
         ]
         return row.kind, row.kernel, row.type, (row.grid[0], row.grid[1], row.grid[2]), row.times, values
+
+    def condition(self, uint32_t graph, uint32_t index) -> tuple[int, int, int, int]:
+        cdef vyc_bundle_condition row
+        memset(&row, 0, sizeof(row))
+        row.struct_size = sizeof(row)
+        check(vyc_bundle_condition_get(self._h, &row, graph, index))
+        return row.symbol, row.memory, row.value, row.count
 
     def extents(self, uint32_t kernel, list counts not None, list scalars not None) -> list[int]:
         """The scalars and extents of a call, with those extents written that follow from the others."""
@@ -188,8 +197,9 @@ cdef class BundleFile:
             c_scalars[i] = scalars[i]
         return 0
 
-    def load(self, Context context not None, str name not None, uint64_t tag) -> tuple[PreparedKernel, int, bool]:
-        """The prepared kernel of a device, the number of its variant, and whether that is machine code.
+    def load(self, Context context not None, str name not None, uint64_t tag) -> tuple:
+        """The prepared kernel of a device, the number of its variant, and whether that is machine code; then its entry
+        for many launches as one, the kernel that clears before these, and its entry: each None if the bundle has none.
 
         CompileError carries the driver's log."""
         cdef vyc_bundled_kernel *kernel = NULL
@@ -198,6 +208,7 @@ cdef class BundleFile:
         cdef bytes encoded = name.encode()
         cdef const char *c_name = encoded
         cdef PreparedKernel prepared
+        cdef vyc_prepared *many[3]
         log[0] = 0
         memset(&info, 0, sizeof(info))
         info.struct_size = sizeof(info)
@@ -211,6 +222,7 @@ cdef class BundleFile:
             check(vyc_bundled_kernel_info_get(kernel, &info))
             prepared = PreparedKernel.__new__(PreparedKernel)
             check(vyc_bundled_kernel_prepared(kernel, &prepared._h))
+            check(vyc_bundled_kernel_many(kernel, &many[0], &many[1], &many[2]))
         finally:
             with nogil:
                 vyc_bundled_kernel_release(kernel)
@@ -218,4 +230,17 @@ cdef class BundleFile:
         row = self.parameters(info.kernel)
         prepared.binding_count = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in row)
         prepared.scalar_count = len(row) - prepared.binding_count
-        return prepared, info.variant, info.is_cubin != 0
+        return prepared, info.variant, info.is_cubin != 0, tuple([taken(context, many[i], i != 1) for i in range(3)])
+
+
+cdef PreparedKernel taken(Context context, vyc_prepared *prepared, bint is_entry):
+    """The reference as an object: of an entry for many launches, or of the kernel that clears."""
+    cdef PreparedKernel made
+    if prepared == NULL:
+        return None
+    made = PreparedKernel.__new__(PreparedKernel)
+    made._h = prepared
+    made.context = context
+    made.binding_count = 1
+    made.scalar_count = 5 if is_entry else 0
+    return made

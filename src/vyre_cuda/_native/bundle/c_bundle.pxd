@@ -101,8 +101,11 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t kernel
         uint32_t variant
         uint32_t is_cubin
+        uint32_t has_many
 
     vyc_status vyc_bundled_kernel_info_get(vyc_bundled_kernel *kernel, vyc_bundled_kernel_info *info_out)
+    vyc_status vyc_bundled_kernel_many(vyc_bundled_kernel *kernel, vyc_prepared **many_out,
+                                       vyc_prepared **clearing_out, vyc_prepared **many_clearing_out)
     vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel, vyc_prepared **prepared_out)
 
     ctypedef struct vyc_bundle_graph:
@@ -111,6 +114,7 @@ cdef extern from "vyre_cuda.h" nogil:
         const char *name
         uint32_t step_count
         uint32_t array_count
+        uint32_t condition_count
 
     vyc_status vyc_bundle_graph_get(vyc_bundle *bundle, vyc_bundle_graph *graph_out, uint32_t index)
 
@@ -151,3 +155,13 @@ cdef extern from "vyre_cuda.h" nogil:
         const vyc_bundle_value *values
 
     vyc_status vyc_bundle_step_get(vyc_bundle *bundle, vyc_bundle_step *step_out, uint32_t graph, uint32_t index)
+
+    ctypedef struct vyc_bundle_condition:
+        uint32_t struct_size
+        uint32_t symbol
+        uint32_t memory
+        uint64_t value
+        uint64_t count
+
+    vyc_status vyc_bundle_condition_get(vyc_bundle *bundle, vyc_bundle_condition *condition_out, uint32_t graph,
+                                        uint32_t index)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vyre_cuda._native.bundle.bundle import BundleFile
 from vyre_cuda._native.core.status import AssertReport
-from vyre_cuda.bundles.graphs import LAUNCH
+from vyre_cuda.bundles.graphs import LAUNCH, ROWS
 from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
 from vyre_cuda.descriptors.signature import OF_NO_PARAMETER, ROLE_SCALAR, ROLES, STREAMING, cover_of
 from vyre_cuda.errors import BundleError, Error, ProgramError
@@ -21,17 +21,24 @@ from vyre_cuda.ir.call.known import Known, known_of, python_values
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import BY_CODE
+from vyre_cuda.later import later
 from vyre_cuda.runtime.bundle.bundled_graph import BundledGraph, described, record
 from vyre_cuda.runtime.graph.graph import Graph
 from vyre_cuda.runtime.kernel.assertions import Checks, signed_index
 from vyre_cuda.runtime.kernel.kernel import Kernel
 
 if TYPE_CHECKING:
+    from vyre_cuda._native.call.prepared import PreparedKernel
     from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.kernel import rows_entry, tables_entry
     from vyre_cuda.runtime.worker.worker import Worker
+else:
+    rows_entry = later("vyre_cuda.runtime.kernel.rows_entry")
+    tables_entry = later("vyre_cuda.runtime.kernel.tables_entry")
 
 _WHOLE_PROGRAM = 1
 _WORKER = 2
+_ROWS = 4
 _KINDS: Final[dict[int, ParameterKind]] = {1: "buffer", 2: "scalar", 3: "size", 4: "report", 5: "grid_barrier"}
 _SITE_KINDS: Final[dict[int, SiteKind]] = {1: "assert", 2: "bounds"}
 
@@ -41,7 +48,8 @@ class BundledKernel:
     """A kernel in a bundle. `program` has the parameters, sizes, block and work of the program, and its body if
     `has_source`; `targets` are those it was compiled for, in ascending order, `cubins` those with machine code, and
     `specialize` has the values by name that it was compiled for. `is_worker`: it is a worker,
-    no kernel, and its parameters have the names of the worker's kernels."""
+    no kernel, and its parameters have the names of the worker's kernels. `is_rows`: it is the entry for many launches
+    as one, and its parameters have the names of the kernels that these are of."""
 
     name: str
     program: Program
@@ -54,6 +62,12 @@ class BundledKernel:
     targets: tuple[str, ...]
     cubins: tuple[str, ...]
     is_worker: bool = False
+    is_rows: bool = False
+
+    @property
+    def is_entry(self) -> bool:
+        """Whether it is code for other kernels, not one of its own."""
+        return self.is_worker or self.is_rows
 
 
 class Bundle:
@@ -163,7 +177,7 @@ class LoadedBundle(Mapping[str, Kernel]):
         kernel = self._loaded.get(name)
         if kernel is not None:
             return kernel
-        if name not in self.bundle.kernels:
+        if name not in self.bundle.kernels or self.bundle.kernels[name].is_rows:
             raise KeyError(name)
         with self._lock:
             if name not in self._loaded:
@@ -195,7 +209,23 @@ class LoadedBundle(Mapping[str, Kernel]):
         row = self.bundle._file.graph(list(self.bundle.graphs).index(name))
         launched = {step[1] for step in row["steps"] if step[0] == LAUNCH}
         kernels = [self[each] if number in launched else None for number, each in enumerate(self.bundle.kernels)]
-        return record(self.device, row, kernels)
+        entries = {step[1]: self._tables_entry(step[1]) for step in row["steps"] if step[0] == ROWS}
+        return record(self.device, row, kernels, entries)
+
+    def _tables_entry(self, index: int) -> PreparedKernel | None:
+        """The entry for launches of several kernels as one; None: there is one, or none that fits these."""
+        entry = list(self.bundle.kernels.values())[index]
+        members = [p.name for p in entry.program.parameters]
+        if len(members) == 1:
+            return None
+        kernels = [self[member] for member in members]
+        variants = {self._variants[member] for member in members}
+        if len({variant for variant, _ in variants}) > 1:
+            return None
+        (variant, is_cubin), *_ = variants
+        found = self.bundle._file.variant(index, variant)
+        image = found["cubin"] if is_cubin and found["cubin"] else found["ptx"].encode("ascii")
+        return tables_entry.loaded(kernels, image, found["dynamic_shared_bytes"])
 
     def worker(self, name: str, *, blocks: int = 1, idle: float = 1.0) -> Worker:
         """A worker of the bundle on the device, without compiling anything.
@@ -235,13 +265,13 @@ class LoadedBundle(Mapping[str, Kernel]):
         return worker_of(self.device, name, members, self._variants, row_of, blocks=blocks, idle=idle)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, kernel in self.bundle.kernels.items() if not kernel.is_worker)
+        return (name for name, kernel in self.bundle.kernels.items() if not kernel.is_entry)
 
     def __len__(self) -> int:
-        return sum(not kernel.is_worker for kernel in self.bundle.kernels.values())
+        return sum(not kernel.is_entry for kernel in self.bundle.kernels.values())
 
     def __contains__(self, name: object) -> bool:
-        return name in self.bundle.kernels and not self.bundle.kernels[str(name)].is_worker
+        return name in self.bundle.kernels and not self.bundle.kernels[str(name)].is_entry
 
     def __repr__(self) -> str:
         return f"<vyre_cuda.LoadedBundle of {', '.join(self)} on {self.device.properties.name}>"
@@ -300,6 +330,7 @@ def _kernel(file: BundleFile, index: int) -> BundledKernel:
         targets=tuple(f"sm_{variant['sm']}" for variant in variants),
         cubins=tuple(f"sm_{variant['sm']}" for variant in variants if variant["cubin"]),
         is_worker=bool(row["flags"] & _WORKER),
+        is_rows=bool(row["flags"] & _ROWS),
     )
 
 
@@ -322,7 +353,7 @@ def _check_program(file: BundleFile, index: int, row: Mapping[str, Any], program
         and program.block == row["block"]
         and program.index.value_bits == row["index_bits"]
     )
-    whole = row["flags"] == _WHOLE_PROGRAM
+    whole = bool(row["flags"] & _WHOLE_PROGRAM)
     if not same or (whole and bytes.fromhex(program.fingerprint) != row["fingerprint"]):
         raise BundleError(f"kernel {row['name']}: its program does not match its tables")
 
@@ -351,7 +382,7 @@ class BundledChecks(Checks):
 def _load(bundle: Bundle, device: Device, name: str) -> tuple[Kernel, tuple[int, bool]]:
     kernel_row = bundle.kernels[name]
     tag = device._kernels.new_tag()
-    prepared, variant, is_cubin = bundle._file.load(device.context, name, tag)
+    prepared, variant, is_cubin, (many, *clearing) = bundle._file.load(device.context, name, tag)
     lowered = _lowered(bundle._file.variant(list(bundle.kernels).index(name), variant), kernel_row.program)
     kernel = Kernel(
         device,
@@ -366,6 +397,8 @@ def _load(bundle: Bundle, device: Device, name: str) -> tuple[Kernel, tuple[int,
         checks=BundledChecks(kernel_row.program, lowered),
     )
     kernel.is_without_body = not kernel_row.has_source
+    if many is not None:
+        kernel.rows_entry = rows_entry.Entry.of_bundle(many, *clearing)
     device._kernels.checks.add(tag, kernel.checks)
     return kernel, (variant, is_cubin)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,12 @@ from vyre_cuda.bundles.graphs import (
     END,
     FILL,
     LAUNCH,
+    OTHERWISE,
     REPEAT,
+    ROWS,
     ArraySpan,
     Bits,
+    Condition,
     GraphArray,
     GraphKernel,
     GraphStep,
@@ -30,7 +34,7 @@ from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type
-from vyre_cuda.records import replace
+from vyre_cuda.records import dataclass, field, replace
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.graph_steps import (
     CopyStep,
@@ -51,16 +55,27 @@ if TYPE_CHECKING:
 _ALIGNMENT = 256
 
 
-def recorded_graph(
-    steps: Sequence[Step | RepeatStep],
-    values: Mapping[str, Any],
-    merged: Collection[Kernel] = (),
-    alone: Collection[Buffer] = (),
-) -> RecordedGraph:
-    """`values` has the defaults of symbols that have one. `merged` are kernels made of several, of which others may
-    have the name; in the bundle they have names of their own. `alone` is memory whose contents at the start of a replay
-    are unspecified."""
-    return _Recorder(values, merged, alone).record(steps)
+def recorded_graph(exported: Exported, values: Mapping[str, Any]) -> RecordedGraph:
+    """`values` has the defaults of symbols that have one."""
+    recorder = _Recorder(values, exported.merged, exported.alone)
+    graph = recorder.record(exported.steps, exported.otherwise, exported.held)
+    if graph is None:  # arrays of others that may be the same memory: what they share cannot be told in a file
+        return recorded_graph(replace(exported, steps=exported.otherwise, otherwise=(), held={}), values)
+    return graph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exported:
+    """The steps of a graph for a bundle. `merged` are kernels made of several, of which others may have the name; in
+    the bundle they have names of their own. `alone` is memory whose contents at the start of a replay are unspecified.
+    `otherwise` are the steps that run where symbols do not stand for arrays like those in `held`, with which steps were
+    merged."""
+
+    steps: Sequence[Step | RepeatStep]
+    merged: Collection[Kernel] = ()
+    alone: Collection[Buffer] = ()
+    otherwise: Sequence[Step | RepeatStep] = ()
+    held: Mapping[str, Any] = field(default_factory=dict)
 
 
 class _Memory:
@@ -103,25 +118,70 @@ class _Recorder:
         self._written: set[str] = set()
         self._kernels: dict[int, GraphKernel] = {}
 
-    def record(self, steps: Sequence[Step | RepeatStep]) -> RecordedGraph:
-        for step in steps:
-            self._touch(step)
+    def record(
+        self, steps: Sequence[Step | RepeatStep], otherwise: Sequence[Step | RepeatStep], held: Mapping[str, Any]
+    ) -> RecordedGraph | None:
+        """None: it cannot be told which arrays in `held` share memory."""
+        for form in (steps, otherwise):
+            for memory in self._memory.values():
+                memory.written.clear()  # each form writes what it reads
+            for step in form:
+                self._touch(step)
+        conditions = self._conditions(held)
+        if conditions is None:
+            return None
+        rows = self._rows(steps)
+        if conditions:
+            rows += [GraphStep(OTHERWISE), *self._rows(otherwise)]
+        return RecordedGraph(
+            list(self._kernels.values()),
+            [memory.array(is_alone=buffer in self._alone) for buffer, memory in self._memory.items()],
+            [self._symbol(name, *what) for name, what in self._symbols.items()],
+            rows,
+            conditions,
+        )
+
+    def _rows(self, steps: Sequence[Step | RepeatStep]) -> list[GraphStep]:
         rows: list[GraphStep] = []
         ends: list[int] = []
         for place, step in enumerate(steps):
             while ends and ends[-1] == place:
                 rows.append(GraphStep(END))
                 ends.pop()
-            rows.append(self._step(step))
+            rows += self._as_one(step) if isinstance(step, (RowsStep, TablesStep)) else [self._step(step)]
             if isinstance(step, RepeatStep):
                 ends.append(step.end)
-        rows += [GraphStep(END)] * len(ends)
-        return RecordedGraph(
-            list(self._kernels.values()),
-            [memory.array(is_alone=buffer in self._alone) for buffer, memory in self._memory.items()],
-            [self._symbol(name, *what) for name, what in self._symbols.items()],
-            rows,
-        )
+        return rows + [GraphStep(END)] * len(ends)
+
+    def _as_one(self, step: RowsStep | TablesStep) -> list[GraphStep]:
+        """Launches of each kernel are together, and have the same grid; else their tables are apart."""
+        tables = [step] if isinstance(step, RowsStep) else step.tables
+        if len({id(table.kernel) for table in tables}) < len(tables):
+            return [row for table in tables for row in self._as_one(table)]
+        launches = [self._launch(launch) for table in tables for launch in table.launches]
+        members = tuple(dict.fromkeys(launch.kernel for launch in launches))
+        return [GraphStep(ROWS, members=members), *launches, GraphStep(END)]
+
+    def _conditions(self, held: Mapping[str, Any]) -> list[Condition] | None:
+        arrays = {name: value for name, value in held.items() if self._symbols[name][0]}
+        others: dict[Buffer, _Memory] = {}
+        for value in arrays.values():
+            buffer = value._alive()
+            memory = self._memory.get(buffer) or others.setdefault(
+                buffer, _Memory(len(self._memory) + len(others), value)
+            )
+            memory.cover(value)
+        memories = self._memory | others
+        if arrays and _meet(memories):
+            return None
+        found = []
+        for name, value in held.items():
+            if name not in arrays:
+                found.append(Condition(name, 0, bits_of(self._symbols[name][1], value), 0))
+                continue
+            memory = memories[value._alive()]
+            found.append(Condition(name, memory.number, value.offset - memory.begin, value.count))
+        return found
 
     # ---- what is touched ---------------------------------------------------------------------------------------------
 
@@ -150,6 +210,9 @@ class _Recorder:
             case RepeatStep():
                 if step.until is not None:
                     self._use(step.until, step.until.type, writes=False)
+            case RowsStep() | TablesStep():
+                for launch in step.launches:
+                    self._touch(launch)
             case LoadedStep():
                 raise UnsupportedError(
                     f"kernel {step.kernel.name} was loaded; a bundle holds only kernels compiled from Programs",
@@ -206,7 +269,7 @@ class _Recorder:
                     return GraphStep(REPEAT, times=step.times)
                 return GraphStep(REPEAT, (self._span(step.until),), type=step.until.type, times=step.times)
             case LoadedStep() | RowsStep() | TablesStep():
-                raise AssertionError  # refused before; never recorded
+                raise AssertionError  # refused before, or several rows
 
     def _launch(self, step: LaunchStep) -> GraphStep:
         kernel = step.kernel
@@ -241,6 +304,12 @@ class _Recorder:
             value = self._defaults[name]
             default = self._span(value) if is_array else Bits(bits_of(type_, value))
         return GraphSymbol(name, is_array, type_, default, name in self._written)
+
+
+def _meet(memories: Mapping[Buffer, _Memory]) -> bool:
+    """Whether two buffers are the same memory, which only others can know."""
+    ends = sorted((buffer.address + each.begin, buffer.address + each.end) for buffer, each in memories.items())
+    return any(behind > begin for (_, behind), (begin, _) in pairwise(ends))
 
 
 def _own_name(program: Program) -> Program:

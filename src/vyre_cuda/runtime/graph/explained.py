@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from vyre_cuda._native.graph.graph import Node
 from vyre_cuda.runtime.graph.arena import intervals, places
+from vyre_cuda.runtime.graph.bundled_plan import BundledPlan
 from vyre_cuda.runtime.graph.fusing import Fused, Plan
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, RowsStep, Step, TablesStep
 from vyre_cuda.runtime.graph.versions import Versions
@@ -22,7 +23,9 @@ def explained(recorded: Sequence[Step | RepeatStep], versions: Versions, *, fuse
     count = sum(not isinstance(step, RepeatStep) for step in recorded)
     lines = [f"{_many(count, 'step')}, {_many(len(nodes), 'node')} of the driver{_kinds(nodes)}"]
     lines += _state(versions, fuse=fuse)
-    if plan is not None:
+    if isinstance(plan, BundledPlan):
+        lines.append(f"{_many(len(plan.steps), 'step')} as merged when the bundle was written")
+    elif plan is not None:
         lines += _symbols(plan)
         lines += _rows(recorded, plan)
     return "\n".join([*lines, *_temporaries(recorded, plan if versions.runs_fused() else None)])
@@ -143,12 +146,12 @@ def _numbers(recorded: Sequence[Step | RepeatStep]) -> list[int]:
     return found
 
 
-def _temporaries(recorded: Sequence[Step | RepeatStep], plan: Plan | None) -> list[str]:
+def _temporaries(recorded: Sequence[Step | RepeatStep], plan: Plan | BundledPlan | None) -> list[str]:
     roots = {each.root for each in intervals(recorded)}
     if not roots:
         return []
-    shared = 0 if plan is None else len(plan.shared)
-    gone = 0 if plan is None else len(plan.gone) - shared
+    shared = len(plan.shared) if isinstance(plan, Plan) else 0
+    gone = len(plan.gone) - shared if isinstance(plan, Plan) else 0
     peak = places(intervals(recorded if plan is None else plan.steps))[1]
     text = f"{_many(len(roots), 'temporary array')} of {_many(sum(root.nbytes for root in roots), 'byte')}"
     if gone == len(roots):

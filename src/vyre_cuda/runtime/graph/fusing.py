@@ -116,9 +116,6 @@ class Plan:
     def tables(self) -> list[RowsStep | TablesStep]:
         return [step for step in self.steps if isinstance(step, (RowsStep, TablesStep))]
 
-    def fits_bundle(self) -> bool:
-        return not self.tables and not self.decisive
-
     def holds(self, names: Collection[str], given: Mapping[str, Any]) -> bool:
         """Whether the kernels do what the steps would, where these symbols have values other than those so far."""
         return all(_holds(one, given) for one in self.fused if not one.decisive.isdisjoint(names))
@@ -316,6 +313,9 @@ def _steps(
     for row in rows:
         place_of[row.first] = len(found)
         original = recorded[row.first]
+        if isinstance(original, TablesStep) and original.entry is not None:
+            found.append(original)  # of a bundle, with its entry
+            continue
         step = cells.applied(original) if row.fused is None else row.fused.step
         if isinstance(step, TablesStep) and isinstance(original, TablesStep):
             blocks = sum(geometry_of(launch, given).blocks for launch in original.launches)

@@ -28,6 +28,7 @@ from vyre_cuda.runtime.waiting.pending import PendingReplay
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.graph import explained
+    from vyre_cuda.runtime.graph.bundled_plan import BundledPlan
 else:
     explained = later("vyre_cuda.runtime.graph.explained")
 
@@ -248,6 +249,12 @@ class Graph(Recorder):
                 raise RecordingError(f"no value is known for {missing}; the first replay compiles the graph")
             self._build_once(self._values, None)
 
+    def _merge_as(self, plan: BundledPlan) -> None:
+        """Run the steps of the plan where they do what the recorded ones would; of a graph recorded to be fused."""
+        self._versions.of_bundle = plan
+        if not self._missing():
+            self._build_once(self._values, None)
+
     def _build_once(self, given: Mapping[str, Any], on: Stream | None) -> None:
         with self._lock:
             if self._native is None or self._versions.wants(fuse=self._fuse):
@@ -271,9 +278,10 @@ class Graph(Recorder):
     ) -> None:
         """Write the graph and its kernels to a bundle.
 
-        Merged steps are written as merged, once they are compiled, unless symbols stand for their arrays or decide
-        how many threads they have: then the bundle has the steps as they were recorded. Arrays that are not symbols,
-        and defaults of symbols, are included: with their contents where a step reads them before one writes them.
+        Merged steps are written as merged, once they are compiled. If symbols stand for their arrays or decide how many
+        threads they have, the bundle has the recorded steps too: they run where arrays have other sizes, or share
+        memory in another way. Arrays that are not symbols, and defaults of symbols, are included: with their contents
+        where a step reads them before one writes them.
 
         Parameters
         ----------
@@ -306,8 +314,7 @@ class Graph(Recorder):
         """The graph as stored in a bundle; used by `vc.bundle`."""
         self._check_recorded()
         with self._lock:
-            steps, merged, alone = self._versions.exported()
-            return recorded_graph(steps, self._values, merged, alone)
+            return recorded_graph(self._versions.exported(), self._values)
 
     # ---- looking ----------------------------------------------------------------------------------------------------
 

@@ -15,14 +15,15 @@ from vyre_cuda.errors import DeviceUnavailableError, Error
 from vyre_cuda.later import later
 from vyre_cuda.runtime.graph.arena import Arena
 from vyre_cuda.runtime.graph.built import Built, Changes
-from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step
+from vyre_cuda.runtime.graph.bundle_graph import Exported
+from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step, kept
 
 if TYPE_CHECKING:
     from vyre_cuda._native.memory.memory import Buffer
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.graph import fusing
+    from vyre_cuda.runtime.graph.bundled_plan import BundledPlan
     from vyre_cuda.runtime.graph.fusing import Plan
-    from vyre_cuda.runtime.kernel.kernel import Kernel
 else:
     fusing = later("vyre_cuda.runtime.graph.fusing")
 
@@ -33,11 +34,13 @@ class Versions:
     def __init__(self, device: Device, steps: Sequence[Step | RepeatStep]) -> None:
         self._device = device
         self._steps = steps
-        self.plan: Plan | None = None
+        self.plan: Plan | BundledPlan | None = None
+        self.of_bundle: BundledPlan | None = None  # merged steps that came with the graph
         self.note = ""  # why there is no fused graph
         self.current: Built | None = None
         self._fused: Built | None = None
         self._plain: Built | None = None
+        self._held: dict[str, Any] = {}  # values of its decisive symbols that it fits, for a bundle
         self._is_outdated = False  # the fused graph lacks updates that it does not fit
         self._pending: set[str] = set()  # symbols that were updated while others had no value
 
@@ -70,18 +73,23 @@ class Versions:
             self.note = f"{fusing.VARIABLE}=off"
             return
         try:
-            plan = fusing.plan(self._device, self._steps, given)
+            plan = self.of_bundle or fusing.plan(self._device, self._steps, given)
             if plan.differs:
                 fused = Built(self._device, plan.steps, given, on, fixed=plan.fixed)
                 if self._plain is not None:
                     fused.native.run_in_turns(self._plain.native)
                 self._fused = fused
             self.plan = plan
+            self._hold(given)
         except DeviceUnavailableError:
             raise
         except (Error, MemoryError, TypeError, ValueError, OverflowError) as error:  # the last three of wrong values
             self.plan = None
             self.note = f"fusing failed: {error}"
+
+    def _hold(self, given: Mapping[str, Any]) -> None:
+        if isinstance(self.plan, fusing.Plan):
+            self._held = {name: kept(given[name]) for name in sorted(self.plan.decisive)}
 
     def _run(self, built: Built) -> NativeGraph:
         self.current = built
@@ -142,6 +150,7 @@ class Versions:
         if changes is not None:
             self._fused.native.update(changes)
             self._is_outdated = False
+            self._hold(given)
             self._update_beside(names, given)
             return self._fused
         is_new = self._plain is None
@@ -159,16 +168,24 @@ class Versions:
         except (Error, MemoryError, TypeError, ValueError, OverflowError):
             self._plain = None  # made again when it is needed
 
-    def exported(self) -> tuple[list[Step | RepeatStep], list[Kernel], list[Buffer]]:
-        """The steps for a bundle, which has no tables and nothing to fall back to, the merged kernels in them, and the
-        memory of the graph alone."""
-        steps, merged = self._steps, []
-        if self._fused is not None and self.plan is not None and self.plan.fits_bundle():
-            steps, merged = self.plan.steps, self.plan.made
+    def exported(self) -> Exported:
+        """The steps for a bundle. Those of a graph that was loaded from one are as they were recorded."""
+        plan = self.plan
+        if self._fused is None or not isinstance(plan, fusing.Plan):
+            steps, alone = self._placed(self._steps)
+            return Exported(steps, (), alone)
+        steps, alone = self._placed(plan.steps)
+        if not plan.decisive:
+            return Exported(steps, plan.made, alone)
+        otherwise, more = self._placed(self._steps)
+        return Exported(steps, plan.made, [*alone, *more], otherwise, self._held)
+
+    def _placed(self, steps: Sequence[Step | RepeatStep]) -> tuple[list[Step | RepeatStep], list[Buffer]]:
+        """The steps with memory for temporary arrays, and this memory."""
         given: dict[Any, Any] = {symbol.name: symbol for step in steps for symbol in step.symbols}
         arena = Arena(self._device, steps)
         given.update(arena.given)
-        return [step.copied(given, 0) for step in steps], merged, arena.buffers
+        return [step.copied(given, 0) for step in steps], arena.buffers
 
     # ---- looking ----------------------------------------------------------------------------------------------------
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.core.module import Module, link
+from vyre_cuda.codegen.clearing import clearing_program
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.emit import rows
 from vyre_cuda.codegen.emit.text import entry_name
 from vyre_cuda.descriptors import stored
 from vyre_cuda.descriptors.signature import PARAMETER_KINDS, ROLES
 from vyre_cuda.errors import CompileError, DriverError, UnsupportedError
-from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import global_id
 from vyre_cuda.ir.core import limits
-from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.types import u32
 from vyre_cuda.later import later
 from vyre_cuda.records import replace
 from vyre_cuda.runtime.kernel.assertions import Checks
@@ -31,6 +28,8 @@ else:
     large_entry = later("vyre_cuda.runtime.kernel.large_entry")
     lowering = later("vyre_cuda.runtime.kernel.lowering")
     many = later("vyre_cuda.runtime.kernel.many")
+
+_Kernels: TypeAlias = tuple[PreparedKernel | None, PreparedKernel | None, PreparedKernel | None]
 
 CHECKS = "checks of the emulator, which name the buffers of a launch"
 
@@ -57,7 +56,7 @@ def clearing_of(kernel: Kernel) -> Kernel | None:
     outs = (p.name for p in kernel.program.parameters if p.kind == "out" and p.zeroed)
     if all(name in kernel.lowered.covered for name in outs):
         return None
-    return kernel.device.compile(_clearing_program())
+    return kernel.device.compile(clearing_program())
 
 
 class Entry:
@@ -67,6 +66,7 @@ class Entry:
         self.prepared: PreparedKernel | None = None
         self._checks: Checks | None = None
         self._clearing: Kernel | None = None
+        self._of_bundle: _Kernels | None = None
         # How many threads the first launch has that needs to know of the form for large launches; 0: it is known.
         self.large_from = 0
         if what_keeps_apart(kernel) is not None:
@@ -94,12 +94,25 @@ class Entry:
             of_clearing.provide_large(self._clearing)
         self.large_from = 0
 
-    def kernels(self) -> tuple[PreparedKernel | None, PreparedKernel | None, PreparedKernel | None]:
+    def kernels(self) -> _Kernels:
         """The prepared entry, the kernel that clears, and its entry."""
+        if self._of_bundle is not None:
+            return self._of_bundle
         clearing = self._clearing
         if clearing is None:
             return self.prepared, None, None
         return self.prepared, clearing.prepared, many.entry(clearing).prepared
+
+    @classmethod
+    def of_bundle(
+        cls, prepared: PreparedKernel, clearing: PreparedKernel | None, many_clearing: PreparedKernel | None
+    ) -> Entry:
+        """The entry that a bundle has for one of its kernels; it knows no form for large launches."""
+        made = cls.__new__(cls)
+        made.prepared, made.large_from = prepared, 0
+        made._checks = made._clearing = None
+        made._of_bundle = (prepared, clearing, many_clearing)
+        return made
 
     def _make(self, kernel: Kernel, kernels: Kernels) -> None:
         key: Key = (kernel.program.to_bytes(), kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known)
@@ -127,16 +140,6 @@ class Entry:
         except CompileError as error:
             raise lowering.explained(error, kernel.program, bounds=kernel.bounds, known=kernel.known) from None
         store.write(name, (stored.encode(found), ptx, image))
-
-
-def _clearing_program() -> Program:
-    """out[i] = 0, as the C layer expects it."""
-    b = Builder("clear_results", block=256)
-    out = b.output("out", u32, zeroed=False)
-    i = b.let("i", global_id.x)
-    with b.if_(i < out.size):
-        out[i] = u32(0)
-    return b.build()
 
 
 def _lowered(kernel: Kernel, kernels: Kernels) -> Lowered:

@@ -61,19 +61,19 @@ def _made(kernels: Sequence[Kernel], key: tuple[Key, ...]) -> PreparedKernel:
     store = of_device.store
     if store is None:
         ptx, dynamic = _lowered(kernels, of_device)
-        return of_device.tables.setdefault(key, _loaded(kernels, ptx, dynamic), len(ptx))
+        return of_device.tables.setdefault(key, loaded(kernels, ptx, dynamic), len(ptx))
     name = key_of([disk_key("tables", each, kernels[0].device.properties).encode() for each in key])
     sections = store.read(name)
     if sections is not None:
         try:
             dynamic_bytes, _, image = sections
             dynamic = int.from_bytes(dynamic_bytes, "little")
-            return of_device.tables.setdefault(key, _loaded(kernels, image, dynamic), len(image))
+            return of_device.tables.setdefault(key, loaded(kernels, image, dynamic), len(image))
         except (ValueError, DriverError):
             store.discard(name)
     ptx, dynamic = _lowered(kernels, of_device)
     image = link(kernels[0].device.context, ptx)
-    made = of_device.tables.setdefault(key, _loaded(kernels, image, dynamic), len(image))
+    made = of_device.tables.setdefault(key, loaded(kernels, image, dynamic), len(image))
     store.write(name, (dynamic.to_bytes(_DYNAMIC_BYTES, "little"), ptx, image))
     return made
 
@@ -85,7 +85,8 @@ def _lowered(kernels: Sequence[Kernel], of_device: Kernels) -> tuple[bytes, int]
     return found.ptx.encode("ascii"), found.dynamic_shared_bytes
 
 
-def _loaded(kernels: Sequence[Kernel], image: bytes, dynamic: int) -> PreparedKernel:
+def loaded(kernels: Sequence[Kernel], image: bytes, dynamic: int) -> PreparedKernel:
+    """The entry of this image, which requests so many bytes of shared memory."""
     words = [*rows.WORDS, *rows.ends(len(kernels))]
     at = [rows.TABLE_AT + 8 + 4 * n for n in range(len(words))]
     parameters = [(PARAMETER_KINDS["buffer"], 0, rows.TABLE_AT, 8)]
