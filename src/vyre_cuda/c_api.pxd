@@ -61,6 +61,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_bundled_kernel_run(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run)
     vyc_status vyc_bundled_kernel_submit(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out, const vyc_run *run)
     vyc_status vyc_bundled_kernel_launch(vyc_bundled_kernel *kernel, const vyc_run *run)
+    vyc_status vyc_bundled_kernel_launch_many(vyc_bundled_kernel *kernel, const vyc_rows *rows)
     vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site *site_out, uint64_t report)
 
     ctypedef struct vyc_replay
