@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ast
 from types import CodeType, FunctionType
+from typing import TYPE_CHECKING
 
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.frontend.names import Names
-from vyre_cuda.frontend.rewriting.returns import tail_returns
 from vyre_cuda.frontend.rewriting.statements import Statements
 from vyre_cuda.frontend.rewriting.syntax import ACTIVATION, at, name, nodes, refused, run, store, text
 from vyre_cuda.frontend.source import FunctionSource, located
+from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
+
+if TYPE_CHECKING:
+    from vyre_cuda.frontend.rewriting import returns
+else:
+    returns = later("vyre_cuda.frontend.rewriting.returns")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +46,7 @@ def rewrite(source: FunctionSource, called: str, *, returns_values: bool) -> Rew
     tree = source.tree(called)
     names = Names(tree)
     outer = _outer(tree, names)
-    body = tail_returns(source.filename, tree) if returns_values else tree.body
+    body = returns.tail_returns(source.filename, tree) if returns_values else tree.body
     statements = Statements(source.filename, names, returns_values=returns_values)
     given = [_parameter(each, tree) for each in names.parameters if each in names.reassigned]
     parameters = _parameters(tree, source.filename, names, returns_values=returns_values)
