@@ -9,9 +9,10 @@ same), how many of the latter are `distinct`, and their results that were `compa
 with operands of their own. All results are compared, also where the rule did not fire.
 
 The rule and type with the fewest distinct instances has the next turn, of a few kernels, until each has fired in the
-wanted number of them or the time is over. A run that adds to a file goes on where that one ended: at its `next` seeds,
-with what it counted, and with the digests of its instances, which are beside it in a file that ends in .npz. The exit
-status is 1 if a result differs, or if a rule fired too seldom and there was time enough.
+wanted number of them or the time is over; the ten least are shown again behind the table. A run that adds to a file
+goes on where that one ended: at its `next` seeds, with what it counted, and with the digests of its instances, which
+are beside it in a file that ends in .npz. The exit status is 1 if a result differs, or if a rule fired too seldom and
+there was time enough.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ IN_A_KERNEL = 64
 _MOST_TIMES = 64
 # How many kernels a rule and type have in a turn.
 _IN_A_TURN = 4
+# How many of those that fired least are shown apart.
+_LEAST = 10
 
 
 @dataclass
@@ -217,6 +220,7 @@ def main() -> int:
     run.grow(options.device, options.fired, options.processes, options.seconds)
     rows = list(run.rows.values())
     print(table(rows))
+    print("\nthe least:\n" + table(sorted(rows, key=lambda row: row.distinct)[:_LEAST]) + "\n")
     few = [row for row in rows if row.distinct < options.fired]
     for row in rows:
         if row.different:
