@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
-from vyre_cuda.codegen.lowering.legalize import apply_op, instruction_of
+from vyre_cuda.codegen.lowering.legalize import Way, apply_op, instruction_of
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.codegen.terms.terms import QUOTIENT_OF_REST, Terms
 from vyre_cuda.ir.affine import Affine
@@ -37,7 +37,7 @@ class Extraction:
     def __init__(self, builder: Builder, terms: Terms) -> None:
         self._b = builder
         self._terms = terms
-        self._instructions: dict[tuple[str, Type], str] = {}  # of ops on types that were met
+        self._instructions: dict[tuple[str, Type], str | Way | None] = {}  # of ops on types that were met
         self._waiting: set[int] = set()  # lets of this block that others may take up
         self._loose_lets: set[int] = set()  # lets of this block of which only the lower bits were computed
 
@@ -176,15 +176,24 @@ class Extraction:
         instruction = self._instructions.get((op, source))
         if instruction is None:
             instruction = self._instructions[op, source] = instruction_of(self._b, op, source)
-        if instruction:
+        if isinstance(instruction, str):
             return self._b.apply(instruction, *operands)
-        return apply_op(self._b, op, type_, source, operands[: len(args)])
+        if len(operands) > len(args):  # a quotient that its rest needs is computed by now
+            operands = operands[: len(args)]
+        if instruction is None:
+            return apply_op(self._b, op, type_, source, operands)
+        return instruction(self._b, *operands)
 
     def _loosely(self, op: str, type_: Type, args: tuple[int, ...]) -> int | None:
         """An op on lower bits; None if it looks at others."""
         b, terms = self._b, self._terms
         if op in _LOOSE:
-            return b.apply(op, *map(self._loose, args))
+            values, link = terms.values, terms.link
+            operands = []
+            for arg in args:
+                known = values[arg] if link[arg] == arg else None
+                operands.append(self._loose(arg) if known is None else known)
+            return b.apply(op, *operands)
         if op == "left_shift":
             count = terms.constant(args[1])
             if count is not None and count < type_.bits:

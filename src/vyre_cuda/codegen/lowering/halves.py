@@ -17,6 +17,7 @@ _SIGN, _MAGNITUDE, _INFINITY, _FRACTION = 0x8000, 0x7FFF, 0x7C00, 0x03FF
 _INFINITY_F32, _FRACTION_F32 = 0x7F800000, 0x007FFFFF
 # How the 16 bits of a bf16 become an f32.
 _WIDENING, _WIDENED = ("zero_extend", "left_shift", "bits.f32"), ("u32", "u32", "f32")
+_WIDENED_RANGES = ((0, 0xFFFF), (0, 0xFFFF0000), None)
 _NO_BF16_BELOW = 80  # PTX ISA: cvt.rn.bf16.f32 and fma.rn.bf16 need sm_80
 
 
@@ -49,14 +50,17 @@ def rounded(b: Builder, type_: Type, value: int) -> int:
     if b.target.sm < _NO_BF16_BELOW:
         return _rounded_bits(b, value)
     function = b.function
-    places, made = b.constant("u32", 16), len(function.ops)
-    half = b.convert("half.bf16", "b16", value)
+    places = b.constant("u32", 16)
+    made = len(function.ops)
+    half = function.value("half.bf16", "b16", (value,))
     key = ("bits.f32", "f32", (half,), None)  # of a half, which no value has
-    number = function.find(key)
-    if number is None:  # so nothing was made of the half
-        operands = ((half,), (made + 1, places), (made + 2,))
-        number = b.following(_WIDENING, _WIDENED, operands, [(0, 0xFFFF), (0, 0xFFFF0000), None])
-        function.remember(key, number)
+    if half != made:
+        known = function.find(key)
+        if known is not None:
+            return known
+    made = len(function.ops)  # nothing was made of the half
+    number = b.following(_WIDENING, _WIDENED, ((half,), (made, places), (made + 1,)), _WIDENED_RANGES)
+    function.remember(key, number)
     return number
 
 

@@ -68,11 +68,11 @@ def _in_mode(op: str) -> Way:
     return _Instruction(op, has_modes=True)
 
 
-def instruction_of(b: Builder, op: str, source: Type) -> str:
-    """The one instruction by whose name `Builder.apply` makes an op on operands of this type; "" for other ops."""
+def instruction_of(b: Builder, op: str, source: Type) -> str | Way | None:
+    """How an op on operands of this type is made: the instruction for `Builder.apply`, or a way; None for casts."""
     way = None if op in ("cast", "bitcast") else _way(op, source)
     if not isinstance(way, _Instruction):
-        return ""
+        return way
     return b.modes.get((way.op, MACHINE_TYPE[source]), way.op) if way.has_modes else way.op
 
 

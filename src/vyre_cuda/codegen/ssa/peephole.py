@@ -170,7 +170,7 @@ class Builder:
         ops: tuple[str, ...],
         types: tuple[str, ...],
         args: tuple[tuple[int, ...], ...],
-        ranges: list[Range | None],
+        ranges: tuple[Range | None, ...],
     ) -> int:
         """`Function.following`, with the intervals of the values that have one."""
         function, facts = self.function, self.facts
