@@ -40,7 +40,7 @@ class Description:
         self._lines: list[str] = []
         self._buffers: dict[int, int] = {}
         self._temporaries: dict[tuple[int, int], int] = {}
-        self._modules = 0
+        self._modules: dict[str, int] = {}
         self._nodes = 0
 
     def write(self) -> None:
@@ -123,10 +123,11 @@ class Description:
         return number
 
     def _module(self, ptx: str) -> int:
-        file = self._file(f"module{self._modules}.ptx", ptx.encode("ascii"))
-        self._lines.append(f"module {file}")
-        self._modules += 1
-        return self._modules - 1
+        if ptx not in self._modules:
+            file = self._file(f"module{len(self._modules)}.ptx", ptx.encode("ascii"))
+            self._lines.append(f"module {file}")
+            self._modules[ptx] = len(self._modules)
+        return self._modules[ptx]
 
     def _node(
         self,

@@ -320,27 +320,6 @@ vyc_status vyc__graph_fill(vyc_graph *graph, CUgraph into, vyc_outside *outside)
   return status;
 }
 
-static bool has_cooperative(const vyc_graph *graph) {
-  for (uint32_t i = 0; i < graph->step_count; i++)
-    if (graph->steps[i].kind == STEP_LAUNCH && graph->steps[i].prepared->cooperative) return true;
-  return false;
-}
-
-static vyc_status instantiate(vyc_graph *graph) {
-  vyc_context *context = graph->child.context;
-  const char *operation = "cuGraphInstantiateWithFlags";
-  const CUresult result =
-      context->driver->cuGraphInstantiateWithFlags(&graph->exec, graph->graph, 0);
-  if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
-  if (result != CUDA_ERROR_NOT_SUPPORTED || graph->loops_made == 0 || !has_cooperative(graph))
-    return vyc__driver_failed(context, result, operation);
-  return vyc__fail_driver(VYC_E_UNSUPPORTED, "cooperative_loop", (int32_t)result,
-                          vyc__driver_result_name(context->driver, result),
-                          "the driver refused %s: it accepts kernels with grid barriers in loops "
-                          "on the device only if MPS is not in use",
-                          graph->called->text);
-}
-
 static vyc_status make(vyc_graph *graph) {
   vyc_context *context = graph->child.context;
   VYC_CU_RESULT;
@@ -350,7 +329,7 @@ static vyc_status make(vyc_graph *graph) {
   VYC_TRY(vyc__graph_fill(graph, graph->graph, NULL));
   VYC_TRY(vyc__ranges_make(graph));
   vyc__count(&context->counters, cuda_graph_instantiations, 1);
-  VYC_TRY(instantiate(graph));
+  VYC_TRY(vyc__graph_instantiate(graph));
   return VYC_CU(context, cuGraphUpload, graph->exec, context->main);
 }
 

@@ -181,6 +181,8 @@ vyc_status vyc__graph_fill(vyc_graph *graph, CUgraph into, vyc_outside *outside)
 
 /* Builds nodes, edges and the executable graph of the current values; none is left on failure. */
 vyc_status vyc__graph_build(vyc_graph *graph);
+/* Makes graph->exec of graph->graph. */
+vyc_status vyc__graph_instantiate(vyc_graph *graph);
 /* Destroys the executable graph and the graph. The values stay. */
 void vyc__graph_unbuild(vyc_graph *graph);
 

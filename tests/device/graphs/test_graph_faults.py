@@ -93,6 +93,31 @@ def test_every_failing_call_is_told_and_the_next_try_works(emulator: Emulator, l
         assert told > 0
 
 
+OUT_OF_MEMORY = 2
+
+
+def test_where_the_driver_has_no_room_for_a_graph_idle_blocks_are_freed(emulator: Emulator) -> None:
+    with vc.Device("emulator") as device:
+        scene = Scene(device)
+        device.empty(1 << 20, vc.u8)  # idle from here on
+        assert device.memory_stats().idle_bytes >= 1 << 20
+        emulator.fail("cuGraphInstantiateWithFlags", result=OUT_OF_MEMORY)
+        scene.record().replay()
+        scene.check(5, 1, 1)
+        assert device.memory_stats().idle_bytes < 1 << 20
+
+
+def test_a_graph_for_which_there_is_no_room_is_refused_in_words(emulator: Emulator) -> None:
+    with vc.Device("emulator") as device:
+        scene = Scene(device)
+        emulator.fail("cuGraphInstantiateWithFlags", result=OUT_OF_MEMORY, repeat=True)
+        with pytest.raises(vc.ResourceError, match=r"no room for a graph of .* bytes are free on the device"):
+            scene.record()
+        emulator.reset()
+        scene.record().replay()
+        scene.check(5, 1, 1)
+
+
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("mode", STREAM_MODES)
 def test_whatever_is_dropped_first_nothing_is_leaked(emulator: Emulator, leak_check: object, mode: StreamMode) -> None:
