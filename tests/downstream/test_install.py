@@ -75,6 +75,7 @@ def test_a_host_is_built_by_cmake_against_the_moved_prefix(installed: Path, tmp_
     assert call([tmp_path / "host_c", EMULATOR]) == f"{VERSION_NUMBER}\n"
 
 
+@pytest.mark.thin
 def test_a_host_is_built_by_pkg_config_against_the_moved_prefix(installed: Path, tmp_path: Path) -> None:
     environment = {"PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
     flags = shlex.split(call([program("pkg-config"), "--cflags", "--libs", "vyre_cuda"], environment=environment))
@@ -105,6 +106,7 @@ def test_a_host_with_the_cpp_header_is_built_against_the_moved_prefix(installed:
     assert call([tmp_path / "build" / "host", EMULATOR]) == "32\n"
 
 
+@pytest.mark.thin
 def test_a_missing_emulator_is_said_when_it_is_asked_for(installed: Path, tmp_path: Path) -> None:
     words = {"WANTED": "0.1", "COMPONENTS": "COMPONENTS;emulator"}
     done = attempt(configure(HOST, tmp_path, CMAKE_PREFIX_PATH=installed, **words))
