@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -47,6 +48,65 @@ def calls_of_compile(emulator: Emulator) -> dict[str, int]:
         before = {name: emulator.count(name) for name in emulator.functions()}
         graph.compile()
         return {name: made for name in before if (made := emulator.count(name) - before[name])}
+
+
+def cells_and_loops(device: vc.Device) -> tuple[vc.Graph, vc.DeviceArray, vc.DeviceArray]:
+    """A loop that becomes one kernel of one block, and a symbol that two nodes read in a cell."""
+    kernel, turn = device.compile(scaled()), device.compile(rotated())
+    x, y = device.array(np.arange(30, dtype=F32)), device.zeros(30, vc.f32)
+    wide, out = floats(device, 1), floats(device, 0)
+    with device.record(fuse=True) as graph:
+        with graph.repeat(4):
+            turn.launch(x, y)
+            turn.launch(y, x)
+        for _ in range(2):
+            kernel.launch(wide, out, vc.symbol("a", 2.0), 1.0)
+            out.fill(0.5)
+        kernel.launch(wide, out, vc.symbol("a"), 1.0)
+    return graph, x, out
+
+
+def rotated() -> vc.Program:
+    b = vc.Builder("rotated", block=32)
+    x, y = b.input("x", vc.f32), b.output("y", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < y.size):
+        y[i] = x[(i + 1) % x.size] + 1
+    return b.build()
+
+
+@pytest.mark.thin
+@pytest.mark.parametrize("result", [UNKNOWN, OUT_OF_MEMORY])
+def test_any_call_that_fails_leaves_cells_and_loops_as_recorded(
+    emulator: Emulator, leak_check: object, monkeypatch: pytest.MonkeyPatch, result: int
+) -> None:
+    """The first and the last use of each function."""
+    monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", "off")
+    with vc.Device("emulator") as device:
+        graph, *_ = cells_and_loops(device)
+        before = {name: emulator.count(name) for name in emulator.functions()}
+        graph.compile()
+        calls = {name: made for name in before if (made := emulator.count(name) - before[name])}
+        said = graph.explain()
+        assert "is a cell" in said
+        assert "that repeats 4 times" in said
+        del graph, _
+    found = {"fused": 0, "as recorded": 0}
+    for name, count in calls.items():
+        for nth in sorted({1, count}):
+            with vc.Device("emulator") as device:
+                graph, x, out = cells_and_loops(device)
+                emulator.fail(name, nth=nth, result=result, repeat=True)
+                with suppress(vc.DriverError, vc.ResourceError):
+                    graph.compile()
+                emulator.reset()
+                graph.replay(a=3.0)
+                np.testing.assert_array_equal(x.numpy(), np.roll(np.arange(30, dtype=F32), -8) + 8)
+                assert first(out) == 4
+                found["as recorded" if "as recorded" in graph.explain() else "fused"] += 1
+                del graph, x, out
+                gc.collect()
+    assert found["as recorded"] > 5, found
 
 
 @pytest.mark.thin
