@@ -29,8 +29,9 @@ from harness.resultfile import file_name
 
 import vyre_cuda as vc
 from vyre_cuda.distributed.library import open_nccl, wheels
+from vyre_cuda.distributed.one_shot import most_bytes_of
 
-SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28)
+SIZES = (1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 24, 1 << 28)
 LARGE = 1 << 22
 
 
@@ -62,14 +63,16 @@ def measured(once: Callable[[], object], wait: Callable[[], object], rounds: int
     return statistics.median(times) / 1e3, (perf_counter_ns() - begin) / rounds / 1e3
 
 
-def ours(devices: list[vc.Device], sizes: Sequence[int], rounds: int) -> list[Figure]:
+def wait_for(devices: Sequence[vc.Device]) -> None:
+    for device in devices:
+        device.synchronize()
+
+
+def all_reduces(
+    devices: list[vc.Device], sizes: Sequence[int], rounds: int, way: str, small: int | None
+) -> list[Figure]:
     found = []
-
-    def wait() -> None:
-        for device in devices:
-            device.synchronize()
-
-    with vc.distributed.local(devices) as comm:
+    with vc.distributed.local(devices, small=small) as comm:
         for nbytes in sizes:
             n = nbytes // 4
             xs = [device.array(np.full(n, rank + 1, np.float32)) for rank, device in enumerate(devices)]
@@ -77,12 +80,20 @@ def ours(devices: list[vc.Device], sizes: Sequence[int], rounds: int) -> list[Fi
             assert (xs[-1].numpy() == sum(range(1, len(devices) + 1))).all()
             zeros = [device.zeros(n, vc.f32) for device in devices]
             few = rounds if nbytes <= LARGE else max(rounds // 10, 2)
-            found.append(
-                Figure("all_reduce", "ours", nbytes, *measured(lambda zs=zeros: comm.all_reduce(zs), wait, few))  # type: ignore[misc]
-            )
-    x, y = devices[1].zeros(sizes[-1] // 4, vc.f32), devices[0].empty(sizes[-1] // 4, vc.f32)
-    found.append(Figure("copy", "ours", sizes[-1], *measured(lambda: y.copy_from(x), wait, max(rounds // 10, 2))))
+            times = measured(lambda zs=zeros: comm.all_reduce(zs), lambda: wait_for(devices), few)  # type: ignore[misc]
+            found.append(Figure("all_reduce", way, nbytes, *times))
     return found
+
+
+def ours(devices: list[vc.Device], sizes: Sequence[int], rounds: int) -> list[Figure]:
+    """The small ones also by NCCL alone, and, whatever was measured, all that fit in one shot."""
+    found = all_reduces(devices, sizes, rounds, "ours", None)
+    few = [nbytes for nbytes in sizes if nbytes <= most_bytes_of(len(devices))]
+    found += all_reduces(devices, few, rounds, "ours by NCCL", 0)
+    found += all_reduces(devices, few, rounds, "ours in one shot", 1 << 30)
+    x, y = devices[1].zeros(sizes[-1] // 4, vc.f32), devices[0].empty(sizes[-1] // 4, vc.f32)
+    times = measured(lambda: y.copy_from(x), lambda: wait_for(devices), max(rounds // 10, 2))
+    return [*found, Figure("copy", "ours", sizes[-1], *times)]
 
 
 def from_c(gpus: int, folder: Path) -> list[Figure]:

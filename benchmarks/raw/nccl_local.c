@@ -187,7 +187,7 @@ static void begin(const char *path) {
 }
 
 int main(int argc, char **argv) {
-  static const size_t sizes[] = {4096, 65536, 1 << 20, 1 << 24, 1 << 28};
+  static const size_t sizes[] = {4096, 65536, 1 << 18, 1 << 20, 1 << 24, 1 << 28};
   if (argc != 3 || (gpus = atoi(argv[2])) < 2 || gpus > MOST) return 2;
   begin(argv[1]);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

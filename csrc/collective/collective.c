@@ -98,7 +98,7 @@ static int give_all_to_all(const vyc_communicator *c, const vyc_collective *w, c
   return result == VYC_NCCL_SUCCESS ? end : result;
 }
 
-static int give(const vyc_communicator *c, const vyc_collective *w, CUstream stream) {
+static int give_nccl(const vyc_communicator *c, const vyc_collective *w, CUstream stream) {
   const vyc_nccl *nccl = c->nccl;
   const void *in = w->in == NULL ? NULL : (void *)(uintptr_t)(w->in->address + w->in_offset);
   void *out = w->out == NULL ? NULL : (void *)(uintptr_t)(w->out->address + w->out_offset);
@@ -113,6 +113,15 @@ static int give(const vyc_communicator *c, const vyc_collective *w, CUstream str
   case VYC_SEND: return nccl->ncclSend(in, w->count, type, w->peer, c->comm, stream);
   default: return nccl->ncclRecv(out, w->count, type, w->peer, c->comm, stream);
   }
+}
+
+/* The lock is held. */
+static vyc_status give(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
+  const uint64_t bytes = w->count * element_bytes[w->type];
+  if (w->kind == VYC_ALL_REDUCE && vyc__one_shot_takes(c, bytes))
+    return vyc__one_shot_give(c, w, bytes, stream);
+  const int result = give_nccl(c, w, stream);
+  return result == VYC_NCCL_SUCCESS ? VYC_OK : vyc__nccl_failed(c->nccl, result, names[w->kind]);
 }
 
 /* What ranks compare where one waits for ever: sends and receives differ by rank. */
@@ -137,9 +146,8 @@ vyc_status vyc__collective_give(vyc_communicator *c, const vyc_collective *w, CU
   } else {
     note(c, w, stream);
     atomic_store_explicit(&c->call_began_ns, vyc__now_ns(), memory_order_relaxed);
-    const int result = give(c, w, stream);
+    status = give(c, w, stream);
     atomic_store_explicit(&c->call_began_ns, 0, memory_order_relaxed);
-    if (result != VYC_NCCL_SUCCESS) status = vyc__nccl_failed(c->nccl, result, names[w->kind]);
   }
   pthread_mutex_unlock(&c->lock);
   return status;

@@ -119,6 +119,7 @@ static void communicator_destroy(vyc_child *child) {
   vyc_communicator *c = (vyc_communicator *)child;
   vyc_context *context = child->context;
   if (c->event != NULL) context->driver->cuEventDestroy(c->event);
+  vyc__one_shot_close(c);
   vyc__communicator_end(context);
   if (atomic_exchange(&c->ended, true)) return;
   const bool is_idle = vyc__await_end(context);
@@ -132,6 +133,7 @@ static void communicator_destroy(vyc_child *child) {
 
 static void communicator_finish(vyc_child *child) {
   vyc_communicator *c = (vyc_communicator *)child;
+  vyc__one_shot_free(c);
   pthread_mutex_destroy(&c->lock);
   free(c);
 }
@@ -252,6 +254,7 @@ vyc_status vyc_communicator_abort(vyc_communicator *communicator, const char *me
   vyc_status status = VYC_OK;
   if (!atomic_exchange(&communicator->ended, true)) {
     status = vyc__context_break(context, message); /* before the work ends: waits see it then */
+    vyc__one_shot_stop(communicator);
     /* Without the lock: a call of another thread, which NCCL may keep, ends by this. */
     const int result = communicator->nccl->ncclCommAbort(communicator->comm);
     if (status == VYC_OK && result != VYC_NCCL_SUCCESS)

@@ -5,6 +5,8 @@
 #include "memory/room.h"
 #include "nccl.h"
 
+typedef struct vyc_one_shot vyc_one_shot; /* see one_shot.h */
+
 struct vyc_communicator {
   vyc_child child;
   const vyc_nccl *nccl;
@@ -21,6 +23,7 @@ struct vyc_communicator {
   CUevent event; /* NULL: not made yet */
   bool is_watched; /* the event was recorded and is not known to have been reached */
   uint64_t since_ns; /* when it was recorded */
+  _Atomic(vyc_one_shot *) one_shot; /* NULL: all goes by NCCL */
 };
 
 /* ---- collective.c ---- */
@@ -30,5 +33,21 @@ vyc_status vyc__collective_check(const vyc_communicator *communicator,
                                  const vyc_collective *collective);
 vyc_status vyc__collective_give(vyc_communicator *communicator, const vyc_collective *collective,
                                 CUstream stream);
+
+/* ---- one_shot.c ---- */
+
+/* Whether all-reduces of so many bytes go in one shot. */
+bool vyc__one_shot_takes(vyc_communicator *communicator, uint64_t bytes);
+/* The caller holds the lock. */
+vyc_status vyc__one_shot_give(vyc_communicator *communicator, const vyc_collective *collective,
+                              uint64_t bytes, CUstream stream);
+
+/* ---- inboxes.c ---- */
+
+/* Its kernels on this device end, with unspecified results. */
+void vyc__one_shot_stop(vyc_communicator *communicator);
+/* When the communicator is destroyed, while the driver may be called, and when it is freed. */
+void vyc__one_shot_close(vyc_communicator *communicator);
+void vyc__one_shot_free(vyc_communicator *communicator);
 
 #endif

@@ -140,9 +140,7 @@ void vyc__peer_reach(vyc_context *context, vyc_context *other) {
   atomic_fetch_or(&peer->state, PEER_ASKED);
 }
 
-static vyc_status enable(vyc_context *context, vyc_context *other) {
-  vyc_known_peer *peer = known(context, other, true);
-  if (peer == NULL) return vyc__fail(VYC_E_MEMORY, "enable_peer", "out of host memory");
+vyc_status vyc__peer_access(vyc_context *context, vyc_context *other) {
   const CUresult result = ask(context, other);
   if (result == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED || result == CUDA_ERROR_TOO_MANY_PEERS)
     return vyc__fail(VYC_E_UNSUPPORTED, "peer_access",
@@ -150,7 +148,14 @@ static vyc_status enable(vyc_context *context, vyc_context *other) {
                      "them, which goes by way of the host",
                      context->caps.ordinal, other->caps.ordinal,
                      vyc__driver_result_name(context->driver, result));
-  if (result != CUDA_SUCCESS) return vyc__driver_failed(context, result, "cuCtxEnablePeerAccess");
+  return result == CUDA_SUCCESS ? VYC_OK
+                                : vyc__driver_failed(context, result, "cuCtxEnablePeerAccess");
+}
+
+static vyc_status enable(vyc_context *context, vyc_context *other) {
+  vyc_known_peer *peer = known(context, other, true);
+  if (peer == NULL) return vyc__fail(VYC_E_MEMORY, "enable_peer", "out of host memory");
+  VYC_TRY(vyc__peer_access(context, other));
   atomic_fetch_or(&peer->state, PEER_ASKED | PEER_ENABLED);
   return VYC_OK;
 }

@@ -100,6 +100,8 @@ vyc_status vyc__peer_after(vyc_buffer *buffer, vyc_context *context, CUstream st
 vyc_status vyc__peer_await_end(vyc_buffer *buffer);
 /* Let the driver copy directly from the memory of the other context, if it can. */
 void vyc__peer_reach(vyc_context *context, vyc_context *other);
+/* Access for kernels of this library's own; the caller has entered the context. */
+vyc_status vyc__peer_access(vyc_context *context, vyc_context *other);
 void vyc__peers_end(vyc_context *context);
 
 /* ---- copy.c ---- */

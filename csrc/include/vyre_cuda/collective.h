@@ -115,6 +115,24 @@ VYC_API vyc_status vyc_communicator_watch(vyc_communicator *communicator,
  * VYC_E_COMMUNICATION and `message`. */
 VYC_API vyc_status vyc_communicator_abort(vyc_communicator *communicator, const char *message);
 
+/* ---- small all-reduces ----------------------------------------------------------------------- */
+
+enum { VYC_ONE_SHOT_BLOCK_BYTES = 2048 /* of elements, which a block of their kernels reduces */ };
+
+/* Give the members, all ranks of a group in this process, by rank, memory for small all-reduces,
+ * which then need no NCCL: for arrays of up to most_bytes, a multiple of VYC_ONE_SHOT_BLOCK_BYTES.
+ * It waits for the devices. VYC_E_UNSUPPORTED: they cannot access each other's memory, or are more
+ * than 8. */
+VYC_API vyc_status vyc_one_shot_open(vyc_communicator *const *members, uint32_t count,
+                                     uint64_t most_bytes);
+/* The member's kernel for a type and an operation, from distributed/one_shot_program.py. Further
+ * ones for the same do nothing. */
+VYC_API vyc_status vyc_one_shot_add(vyc_communicator *communicator, uint32_t type, uint32_t op,
+                                    vyc_prepared *prepared);
+/* From now on all-reduces of up to so many bytes (at first 0) go this way, and need such a kernel.
+ * All ranks must say the same between the same two calls. */
+VYC_API vyc_status vyc_one_shot_limit(vyc_communicator *communicator, uint64_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -153,6 +153,9 @@
   X(vyc_nccl_open)                             \
   X(vyc_nccl_unique_id)                        \
   X(vyc_nccl_version)                          \
+  X(vyc_one_shot_add)                          \
+  X(vyc_one_shot_limit)                        \
+  X(vyc_one_shot_open)                         \
   X(vyc_origin_add)                            \
   X(vyc_pinned_alloc)                          \
   X(vyc_pinned_data)                           \

@@ -12,6 +12,7 @@ from vyre_cuda.errors import CommunicationError, RecordingError
 
 if TYPE_CHECKING:
     from vyre_cuda._native.collective.collective import Member
+    from vyre_cuda.distributed.one_shot import OneShot
     from vyre_cuda.distributed.watching import Watcher
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.memory.array import DeviceArray
@@ -25,9 +26,9 @@ class Communicator:
     Without `out=` the result is in the array itself. It is also a context manager that closes it.
     """
 
-    def __init__(self, device: Device, member: Member, watcher: Watcher) -> None:
+    def __init__(self, device: Device, member: Member, watcher: Watcher, one_shot: OneShot | None = None) -> None:
         self.device = device
-        self._member, self._watcher = member, watcher
+        self._member, self._watcher, self._one_shot = member, watcher, one_shot
 
     @property
     def rank(self) -> int:
@@ -74,7 +75,10 @@ class Communicator:
         result = x if out is None else require("all_reduce", "out", out, x)
         if out is not None:
             require_size("all_reduce", "out", out, x.size, "as x has")
-        self._run(native.ALL_REDUCE, combined_type("all_reduce", x), number, 0, x, result, x.size, stream)
+        type_ = combined_type("all_reduce", x)
+        if self._one_shot is not None and x.nbytes <= self._one_shot.limit:
+            self._one_shot.prepare(x.type, type_, op, number)
+        self._run(native.ALL_REDUCE, type_, number, 0, x, result, x.size, stream)
         return result
 
     def all_gather(self, x: DeviceArray, out: DeviceArray | None = None, *, stream: Any = None) -> DeviceArray:

@@ -13,15 +13,19 @@ from vyre_cuda._native.collective.collective import Member
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.distributed.communicator import Communicator
 from vyre_cuda.distributed.library import open_nccl
+from vyre_cuda.distributed.one_shot import OneShot, open_one_shot
 from vyre_cuda.distributed.watching import Watcher
 from vyre_cuda.errors import CommunicationError
+from vyre_cuda.ir.core.types import f32
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.memory.array import DeviceArray
 
 
-def local(devices: Sequence[Device], *, timeout: float = 120.0, limit: float = 300.0) -> LocalCommunicator:
+def local(
+    devices: Sequence[Device], *, timeout: float = 120.0, limit: float = 300.0, small: int | None = None
+) -> LocalCommunicator:
     """Make several devices of this process a group; its methods take one array for each device.
 
     Parameters
@@ -32,6 +36,9 @@ def local(devices: Sequence[Device], *, timeout: float = 120.0, limit: float = 3
         Seconds to wait for NCCL to connect them.
     limit
         Seconds after which a collective that has not ended is ended with an error.
+    small
+        Up to so many bytes an `all_reduce` goes in one shot, where the devices can access each other's memory; None:
+        as measured now, with both ways. It is lowered to what there is room for.
 
     Returns
     -------
@@ -43,8 +50,10 @@ def local(devices: Sequence[Device], *, timeout: float = 120.0, limit: float = 3
     UnsupportedError
         NCCL is not installed; it says what to install.
     ValueError
-        No devices, or one GPU twice.
+        No devices, one GPU twice, or a negative `small`.
     """
+    if small is not None and small < 0:
+        raise ValueError(f"small={small}; it must be 0 or more")
     given = list(devices)
     places = [(device.properties.is_emulator, device.properties.ordinal) for device in given]
     if not given or len(set(places)) != len(places):
@@ -52,11 +61,34 @@ def local(devices: Sequence[Device], *, timeout: float = 120.0, limit: float = 3
     open_nccl()
     identity = native.nccl_unique_id()
     members = _members(given, identity, timeout)
+    one_shot = None if small == 0 else open_one_shot(given, members)
     ranks = [
-        Communicator(device, member, Watcher(member, None, 0, limit))
+        Communicator(device, member, Watcher(member, None, 0, limit), one_shot)
         for device, member in zip(given, members, strict=True)
     ]
-    return LocalCommunicator(ranks)
+    made = LocalCommunicator(ranks)
+    if one_shot is not None:
+        _limit_one_shot(made, one_shot, small)
+    return made
+
+
+def _limit_one_shot(comm: LocalCommunicator, one_shot: OneShot, small: int | None) -> None:
+    """An emulator's times say nothing, so there all that fits goes in one shot."""
+    if small is not None or comm.devices[0].properties.is_emulator:
+        one_shot.set_limit(one_shot.most_bytes if small is None else min(small, one_shot.most_bytes))
+        return
+    arrays = [device.zeros(one_shot.most_bytes // 4, f32) for device in comm.devices]
+
+    def work(size: int) -> None:
+        comm.all_reduce([array[: size // 4] for array in arrays])
+        for device in comm.devices:
+            device.synchronize()
+
+    try:
+        one_shot.choose(one_shot.measured(work))
+    except BaseException:
+        comm.close()
+        raise
 
 
 def _members(devices: list[Device], identity: bytes, timeout: float) -> list[Member]:
@@ -224,12 +256,12 @@ class LocalCommunicator:
 
     def close(self) -> None:
         """Wait for the devices' work and end the group. Graphs that have its collectives must be gone before."""
-        for rank in self.ranks:
-            rank._watcher.stop()
-        for device in self.devices:
+        for device in self.devices:  # the watchers end what would wait for ever
             with suppress(CommunicationError):  # its waits have said so
                 if not device.is_closed:
                     device.synchronize()
+        for rank in self.ranks:
+            rank._watcher.stop()
         threads = [threading.Thread(target=rank.close) for rank in self.ranks]  # NCCL may wait for the others
         for thread in threads:
             thread.start()

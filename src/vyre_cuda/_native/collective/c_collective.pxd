@@ -1,7 +1,7 @@
 # The part of the public header about collectives, for Cython.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_buffer, vyc_context, vyc_status, vyc_stream
+from vyre_cuda._native.core.c_api cimport vyc_buffer, vyc_context, vyc_prepared, vyc_status, vyc_stream
 
 cdef extern from "vyre_cuda.h" nogil:
     ctypedef struct vyc_communicator
@@ -49,3 +49,8 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_collectives_cancel()
     vyc_status vyc_communicator_watch(vyc_communicator *communicator, vyc_communicator_state *state_out)
     vyc_status vyc_communicator_abort(vyc_communicator *communicator, const char *message)
+    enum:
+        VYC_ONE_SHOT_BLOCK_BYTES
+    vyc_status vyc_one_shot_open(vyc_communicator **members, uint32_t count, uint64_t most_bytes)
+    vyc_status vyc_one_shot_add(vyc_communicator *communicator, uint32_t type, uint32_t op, vyc_prepared *prepared)
+    vyc_status vyc_one_shot_limit(vyc_communicator *communicator, uint64_t bytes)

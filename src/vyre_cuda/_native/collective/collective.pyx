@@ -2,6 +2,7 @@
 """Collectives: NCCL's library, members of groups of devices, and what they are given."""
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from vyre_cuda._native.collective.c_collective cimport (
@@ -9,8 +10,10 @@ from vyre_cuda._native.collective.c_collective cimport (
     VYC_REDUCE_SCATTER, VYC_SEND, vyc_collective, vyc_collectives_begin, vyc_collectives_cancel,
     vyc_collectives_end, vyc_communicator, vyc_communicator_abort, vyc_communicator_create,
     vyc_communicator_release, vyc_communicator_run, vyc_communicator_state, vyc_communicator_watch, vyc_nccl_open,
-    vyc_nccl_unique_id, vyc_nccl_version,
+    vyc_nccl_unique_id, vyc_nccl_version, VYC_ONE_SHOT_BLOCK_BYTES, vyc_one_shot_add, vyc_one_shot_limit,
+    vyc_one_shot_open,
 )
+from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.core.c_api cimport VYC_OK, vyc_buffer, vyc_status, vyc_stream
 from vyre_cuda._native.core.context cimport Context, Stream, load
 from vyre_cuda._native.core.status cimport check
@@ -20,6 +23,7 @@ from vyre_cuda._native.memory.memory cimport Buffer, Span, buffer_of
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST = VYC_ALL_REDUCE, VYC_ALL_GATHER, VYC_REDUCE_SCATTER, VYC_BROADCAST
 ALL_TO_ALL, SEND, RECEIVE = VYC_ALL_TO_ALL, VYC_SEND, VYC_RECEIVE
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "recv")
+ONE_SHOT_BLOCK_BYTES = VYC_ONE_SHOT_BLOCK_BYTES
 
 
 def nccl_open(path: str | None) -> None:
@@ -151,6 +155,24 @@ cdef class Member:
         return (bool(state.is_ended), state.issued, state.digest, state.waiting_ns / 1e9,
                 KINDS[state.last_kind], state.last_count, state.error)
 
+    def add_one_shot(self, uint32_t type, uint32_t op, PreparedKernel prepared not None) -> None:
+        """The kernel of this rank for a type and an operation."""
+        self.enter()
+        try:
+            with nogil:
+                check(vyc_one_shot_add(self._h, type, op, prepared._h))
+        finally:
+            self.leave()
+
+    def limit_one_shot(self, uint64_t bytes) -> None:
+        """All-reduces of up to so many bytes go in one shot from now on."""
+        self.enter()
+        try:
+            with nogil:
+                check(vyc_one_shot_limit(self._h, bytes))
+        finally:
+            self.leave()
+
     def abort(self, str message not None) -> None:
         """End it: waits for the device fail with CommunicationError and the message."""
         cdef bytes encoded = message.encode()
@@ -161,6 +183,26 @@ cdef class Member:
                 check(vyc_communicator_abort(self._h, text))
         finally:
             self.leave()
+
+
+def one_shot_open(list members not None, uint64_t most_bytes) -> None:
+    """Give all ranks of a group, by rank, memory for small all-reduces. UnsupportedError where they cannot have it."""
+    cdef uint32_t count = len(members)
+    cdef uint32_t entered = 0
+    cdef vyc_communicator **handles = <vyc_communicator **>calloc(count + 1, sizeof(vyc_communicator *))
+    if handles == NULL:
+        raise MemoryError
+    try:
+        for member in members:
+            (<Member?>member).enter()
+            handles[entered] = (<Member>member)._h
+            entered += 1
+        with nogil:
+            check(vyc_one_shot_open(handles, count, most_bytes))
+    finally:
+        for member in members[:entered]:
+            (<Member>member).leave()
+        free(handles)
 
 
 cdef Buffer held(Span span):

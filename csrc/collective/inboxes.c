@@ -1,0 +1,234 @@
+/* The memory of small all-reduces: how ranks of one process get it, and how they leave.
+ *
+ * Kernels of other ranks write into the inbox of a rank, so a rank that leaves first lets nobody
+ * launch any more, then ends and awaits the kernels that the others have launched. Those which it
+ * will not answer lack its elements: their contexts are broken before they end. */
+#include <stdlib.h>
+
+#include "one_shot.h"
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static uint64_t inbox_bytes(uint64_t most_bytes, uint32_t size) {
+  return 2 * size * (most_bytes / sizeof(uint32_t)) * sizeof(uint64_t); /* two halves */
+}
+
+static void group_release(vyc_inboxes *g) {
+  if (atomic_fetch_sub(&g->references, 1) != 1) return;
+  for (uint32_t i = 0; i < g->size; i++)
+    if (g->ranks[i].context != NULL) vyc__context_release(g->ranks[i].context);
+  free(g);
+}
+
+static void give_memory(vyc_context *context, const vyc_one_shot *o) {
+  if (o->memory != NULL) vyc__pool_give(context, vyc__device_pool(context), o->memory, 0);
+  if (o->word != NULL) vyc__pool_give(context, vyc__pinned_pool(context), o->word, 0);
+}
+
+/* The caller has entered the context. Nobody else knows the memory yet. */
+static vyc_status take_memory(vyc_context *context, vyc_one_shot *o, uint32_t size) {
+  const uint64_t bytes = inbox_bytes(o->most_bytes, size);
+  const uint64_t all = bytes + vyc__epoch_bytes(o->most_bytes);
+  VYC_TRY(vyc__pool_take(context, vyc__device_pool(context), &o->memory, all));
+  VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &o->word, sizeof(uint64_t)));
+  *(volatile uint64_t *)(uintptr_t)o->word->address = 0;
+  o->inbox_bytes = bytes;
+  o->epochs = o->memory->address + bytes;
+  VYC_TRY(vyc__clear(context, o->memory->address, all, context->main));
+  if (vyc__stream_await_end(context, context->main)) return VYC_OK;
+  return vyc__fail(VYC_E_TIMEOUT, "one_shot", "work on device %d has not ended in time",
+                   context->caps.ordinal);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static vyc_status reach_others(vyc_communicator *const *members, uint32_t rank, uint32_t count) {
+  vyc_context *context = members[rank]->child.context;
+  for (uint32_t other = 0; other < count; other++)
+    if (other != rank) VYC_TRY(vyc__peer_access(context, members[other]->child.context));
+  return VYC_OK;
+}
+
+static vyc_status open_rank(vyc_communicator *const *members, uint32_t rank, uint32_t count,
+                            vyc_one_shot *o) {
+  vyc_context *context = members[rank]->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  vyc_status status = reach_others(members, rank, count);
+  if (status == VYC_OK) status = take_memory(context, o, count);
+  if (status != VYC_OK) give_memory(context, o);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+static void undo(vyc_communicator *const *members, vyc_one_shot *const *made, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    vyc_context *context = members[i]->child.context;
+    vyc_scope scope;
+    vyc__record_keep();
+    if (vyc__enter_release(context, &scope)) {
+      give_memory(context, made[i]);
+      vyc__leave(context, &scope);
+    }
+    vyc__record_resume();
+  }
+}
+
+static void publish(vyc_communicator *const *members, vyc_one_shot *const *made, vyc_inboxes *g) {
+  for (uint32_t i = 0; i < g->size; i++) {
+    g->ranks[i].context = vyc__context_retain(members[i]->child.context);
+    g->ranks[i].word = (uint32_t *)(uintptr_t)made[i]->word->address;
+    g->ranks[i].inbox = made[i]->memory->address;
+    made[i]->group = g;
+  }
+  atomic_store(&g->references, g->size);
+  for (uint32_t i = 0; i < g->size; i++) atomic_store(&members[i]->one_shot, made[i]);
+}
+
+static vyc_status open_all(vyc_communicator *const *members, vyc_one_shot **made, vyc_inboxes *g,
+                           uint64_t most_bytes) {
+  for (uint32_t i = 0; i < g->size; i++) {
+    made[i] = calloc(1, sizeof *made[i]);
+    vyc_status status =
+        made[i] == NULL ? vyc__fail(VYC_E_MEMORY, "one_shot", "out of host memory") : VYC_OK;
+    if (status == VYC_OK) {
+      made[i]->most_bytes = most_bytes;
+      status = open_rank(members, i, g->size, made[i]);
+    }
+    if (status != VYC_OK) {
+      undo(members, made, i);
+      return status;
+    }
+  }
+  publish(members, made, g);
+  return VYC_OK;
+}
+
+static vyc_status check_members(vyc_communicator *const *members, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    VYC_REQUIRE_IN("one_shot", members[i] != NULL && members[i]->rank == (int32_t)i);
+    VYC_REQUIRE_IN("one_shot", members[i]->size == (int32_t)count);
+    VYC_REQUIRE_IN("one_shot", atomic_load(&members[i]->one_shot) == NULL);
+    if (members[i]->child.context->driver->library != members[0]->child.context->driver->library)
+      return vyc__fail(VYC_E_UNSUPPORTED, "one_shot", "the devices are of two drivers");
+  }
+  return VYC_OK;
+}
+
+vyc_status vyc_one_shot_open(vyc_communicator *const *members, uint32_t count,
+                             uint64_t most_bytes) {
+  VYC_REQUIRE(members != NULL && count > 0 && most_bytes > 0);
+  VYC_REQUIRE(most_bytes % VYC_ONE_SHOT_BLOCK_BYTES == 0 && most_bytes <= UINT32_MAX / 16);
+  if (count > VYC_ONE_SHOT_RANKS)
+    return vyc__fail(VYC_E_UNSUPPORTED, "one_shot", "%u ranks; there can be %u", count,
+                     VYC_ONE_SHOT_RANKS);
+  VYC_TRY(check_members(members, count));
+  vyc_one_shot *made[VYC_ONE_SHOT_RANKS] = {NULL};
+  vyc_inboxes *g = calloc(1, sizeof *g);
+  if (g == NULL) return vyc__fail(VYC_E_MEMORY, "one_shot", "out of host memory");
+  g->size = count;
+  const vyc_status status = open_all(members, made, g, most_bytes);
+  if (status == VYC_OK) return VYC_OK;
+  for (uint32_t i = 0; i < count; i++) free(made[i]);
+  free(g);
+  return status;
+}
+
+/* ---- end ------------------------------------------------------------------------------------- */
+
+/* Caller holds the claim, and the rank has not left. */
+static void set_word(vyc_inboxes *g, uint32_t rank) {
+  __atomic_store_n(g->ranks[rank].word, 1, __ATOMIC_RELEASE);
+}
+
+void vyc__one_shot_stop(vyc_communicator *c) {
+  const vyc_one_shot *o = atomic_load(&c->one_shot);
+  if (o == NULL) return;
+  vyc_inboxes *g = o->group;
+  vyc__claim_take(&g->ranks[c->rank].claim);
+  if (g->ranks[c->rank].word != NULL) set_word(g, (uint32_t)c->rank);
+  vyc__claim_drop(&g->ranks[c->rank].claim);
+}
+
+static bool has_left(vyc_inboxes *g, uint32_t rank) {
+  vyc__claim_take(&g->ranks[rank].claim);
+  const bool has_left = g->ranks[rank].word == NULL;
+  vyc__claim_drop(&g->ranks[rank].claim);
+  return has_left;
+}
+
+/* What the kernels of another rank lack does not come any more: they end, and waits for them fail
+ * where there are such. Its communicator is not over while the claim is held, so its context is
+ * whole again after that. False: it has left itself. */
+static bool stop_other(vyc_inboxes *g, uint32_t rank, bool is_behind) {
+  vyc__claim_take(&g->ranks[rank].claim);
+  const bool is_here = g->ranks[rank].word != NULL;
+  if (is_here && is_behind)
+    (void)vyc__context_break(g->ranks[rank].context,
+                             "a rank left the group while another one waits for its part of an "
+                             "all_reduce");
+  if (is_here) set_word(g, rank);
+  vyc__claim_drop(&g->ranks[rank].claim);
+  return is_here;
+}
+
+/* Of a context that is being closed, the close waits for them, and then the rank leaves. */
+static void await_other(vyc_inboxes *g, uint32_t rank) {
+  vyc_context *context = g->ranks[rank].context;
+  vyc_scope scope;
+  if (vyc__enter(context, &scope) == VYC_OK) {
+    (void)vyc__await_end(context);
+    vyc__leave(context, &scope);
+    return;
+  }
+  const uint64_t limit = vyc__now_ns() + (uint64_t)vyc__patience(context);
+  while (!has_left(g, rank) && vyc__now_ns() < limit) vyc__sleep_us(VYC_SLEEP_MIN_US);
+}
+
+#define LEAVE_LOOKS 500 /* of 20 us: launches whose queue is full need kernels to end */
+
+/* Its own kernels have ended. */
+static void leave(vyc_inboxes *g, uint32_t rank) {
+  const uint64_t own = atomic_load(&g->ranks[rank].launched);
+  atomic_store(&g->ended, true);
+  vyc__claim_take(&g->ranks[rank].claim);
+  g->ranks[rank].word = NULL;
+  vyc__claim_drop(&g->ranks[rank].claim);
+  for (int i = 0; i < LEAVE_LOOKS && atomic_load(&g->launching) != 0; i++)
+    vyc__sleep_us(VYC_SLEEP_MIN_US);
+  const bool is_stuck = atomic_load(&g->launching) != 0;
+  for (uint32_t other = 0; other < g->size; other++) {
+    const bool is_behind = is_stuck || atomic_load(&g->ranks[other].launched) > own;
+    if (other != rank && stop_other(g, other, is_behind)) await_other(g, other);
+  }
+  while (atomic_load(&g->launching) != 0) vyc__sleep_us(VYC_SLEEP_MIN_US);
+}
+
+/* Memory that kernels may still use is leaked. */
+void vyc__one_shot_close(vyc_communicator *c) {
+  vyc_one_shot *o = atomic_load(&c->one_shot);
+  vyc_context *context = c->child.context;
+  if (o == NULL) return;
+  vyc__record_keep();
+  if (!atomic_load(&c->ended)) (void)vyc__await_end(context);
+  vyc__one_shot_stop(c);
+  const bool is_over = vyc__await_end(context);
+  leave(o->group, (uint32_t)c->rank);
+  for (uint32_t i = 0; i < VYC_ONE_SHOT_TYPES * VYC_ONE_SHOT_OPS; i++)
+    if (o->kernels[i] != NULL) vyc__launch_graph_destroy(&o->kernels[i]->launch_graph, context);
+  if (o->order != NULL) context->driver->cuEventDestroy(o->order);
+  if (is_over) give_memory(context, o);
+  vyc__record_resume();
+}
+
+void vyc__one_shot_free(vyc_communicator *c) {
+  vyc_one_shot *o = atomic_load(&c->one_shot);
+  if (o == NULL) return;
+  atomic_store(&o->group->ended, true);
+  for (uint32_t i = 0; i < VYC_ONE_SHOT_TYPES * VYC_ONE_SHOT_OPS; i++) {
+    if (o->kernels[i] != NULL) vyc_prepared_release(o->kernels[i]->prepared);
+    free(o->kernels[i]);
+  }
+  group_release(o->group);
+  free(o);
+}

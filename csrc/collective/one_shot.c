@@ -1,0 +1,151 @@
+/* All-reduces in one shot: a kernel of each rank writes into inboxes of all ranks, and waits there.
+ *
+ * The kernels (distributed/one_shot_program.py) count their calls in device memory, so those of a
+ * rank run one after the other, whatever their streams: a launch on another stream than the last
+ * one waits for it. */
+#include <stdlib.h>
+
+#include "one_shot.h"
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+static vyc_one_shot_kernel *kernel_make(vyc_prepared *prepared) {
+  const size_t pointers = prepared->parameter_count * sizeof(void *);
+  vyc_one_shot_kernel *k = calloc(1, sizeof *k + pointers + 2 * (size_t)prepared->block_bytes);
+  if (k == NULL) return NULL;
+  void **room = (void **)(void *)(k + 1);
+  uint8_t *blocks = (uint8_t *)(room + prepared->parameter_count);
+  k->prepared = prepared;
+  k->block = blocks + prepared->block_bytes;
+  vyc__launch_graph_init(&k->launch_graph, prepared, room, blocks);
+  vyc__child_retain(&prepared->child);
+  return k;
+}
+
+vyc_status vyc_one_shot_add(vyc_communicator *communicator, uint32_t type, uint32_t op,
+                            vyc_prepared *prepared) {
+  VYC_REQUIRE(communicator != NULL && prepared != NULL);
+  VYC_REQUIRE(type < VYC_ONE_SHOT_TYPES && op < VYC_ONE_SHOT_OPS);
+  vyc_one_shot *o = atomic_load(&communicator->one_shot);
+  VYC_REQUIRE(o != NULL && prepared->child.context == communicator->child.context);
+  VYC_REQUIRE(prepared->binding_count == o->group->size + VYC_ONE_SHOT_OTHERS);
+  VYC_REQUIRE(prepared->scalar_count == 1 && !prepared->has_report && !prepared->has_barrier);
+  vyc_status status = VYC_OK;
+  pthread_mutex_lock(&communicator->lock);
+  vyc_one_shot_kernel **place = &o->kernels[type * VYC_ONE_SHOT_OPS + op];
+  if (*place == NULL) {
+    *place = kernel_make(prepared);
+    if (*place == NULL) status = vyc__fail(VYC_E_MEMORY, "one_shot", "out of host memory");
+  }
+  pthread_mutex_unlock(&communicator->lock);
+  return status;
+}
+
+vyc_status vyc_one_shot_limit(vyc_communicator *communicator, uint64_t bytes) {
+  VYC_REQUIRE(communicator != NULL);
+  vyc_one_shot *o = atomic_load(&communicator->one_shot);
+  VYC_REQUIRE(o != NULL && bytes <= o->most_bytes);
+  atomic_store(&o->limit, bytes);
+  return VYC_OK;
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+bool vyc__one_shot_takes(vyc_communicator *c, uint64_t bytes) {
+  const vyc_one_shot *o = atomic_load_explicit(&c->one_shot, memory_order_acquire);
+  return o != NULL && bytes <= atomic_load_explicit(&o->limit, memory_order_relaxed);
+}
+
+static vyc_status record_order(vyc_context *context, vyc_one_shot *o, CUstream stream) {
+  VYC_CU_RESULT;
+  if (o->order == NULL) VYC_TRY(VYC_CU(context, cuEventCreate, &o->order, CU_EVENT_DISABLE_TIMING));
+  VYC_TRY(VYC_CU(context, cuEventRecord, o->order, stream));
+  o->is_ordered = true;
+  return VYC_OK;
+}
+
+/* Behind the last launch, on whatever stream. */
+static vyc_status follow_last(vyc_context *context, vyc_one_shot *o, CUstream stream) {
+  if (VYC_LIKELY(!o->is_ordered && (stream == context->main || !o->is_used))) return VYC_OK;
+  VYC_CU_RESULT;
+  if (!o->is_ordered) VYC_TRY(record_order(context, o, context->main));
+  return VYC_CU(context, cuStreamWaitEvent, stream, o->order, CU_EVENT_WAIT_DEFAULT);
+}
+
+/* Streams but the context's own may be destroyed before the next launch. */
+static vyc_status remember(vyc_context *context, vyc_one_shot *o, CUstream stream) {
+  o->is_used = true;
+  o->is_ordered = false;
+  return VYC_LIKELY(stream == context->main) ? VYC_OK : record_order(context, o, stream);
+}
+
+/* Addresses and numbers of elements in the order of the kernel's parameters. */
+static void arguments_of(const vyc_one_shot *o, uint32_t rank, const vyc_collective *w,
+                         uint64_t *addresses, vyc_argument *arguments) {
+  const vyc_inboxes *g = o->group;
+  uint32_t i = 0;
+  addresses[i] = w->in->address + w->in_offset;
+  arguments[i++].count = w->count;
+  addresses[i] = w->out->address + w->out_offset;
+  arguments[i++].count = w->count;
+  for (uint32_t other = 0; other < g->size; other++) {
+    addresses[i] = g->ranks[other].inbox;
+    arguments[i++].count = o->inbox_bytes / sizeof(uint64_t);
+  }
+  addresses[i] = g->ranks[rank].inbox;
+  arguments[i++].count = o->inbox_bytes / sizeof(uint64_t);
+  addresses[i] = o->epochs;
+  arguments[i++].count = vyc__epoch_bytes(o->most_bytes) / sizeof(uint32_t);
+  addresses[i] = o->word->address;
+  arguments[i].count = 1;
+}
+
+static vyc_status launch_kernel(const vyc_one_shot *o, vyc_one_shot_kernel *k, uint32_t rank,
+                                const vyc_collective *w, uint64_t bytes, CUstream stream) {
+  uint64_t addresses[VYC_ONE_SHOT_RANKS + VYC_ONE_SHOT_OTHERS];
+  vyc_argument arguments[VYC_ONE_SHOT_RANKS + VYC_ONE_SHOT_OTHERS] = {{0}};
+  const uint64_t scalars[1] = {rank};
+  const vyc_run run = {.arguments = arguments, .scalars = scalars};
+  const vyc_hidden hidden = {0};
+  vyc_launch_graph *launch_graph = &k->launch_graph;
+  arguments_of(o, rank, w, addresses, arguments);
+  vyc__block_write(k->prepared, k->block, addresses, &run, &hidden);
+  const uint32_t blocks = (uint32_t)((bytes - 1) / VYC_ONE_SHOT_BLOCK_BYTES + 1);
+  const vyc_form form = {k->prepared->function, {blocks, 1, 1}};
+  vyc__launch_graph_claim_wait(launch_graph);
+  const vyc_status status =
+      k->is_known
+          ? vyc__launch_graph_launch(launch_graph, k->prepared, k->block, &form, stream)
+          : vyc__launch_graph_launch_once(launch_graph, k->prepared, k->block, &form, stream);
+  vyc__launch_graph_unclaim(launch_graph);
+  k->is_known = true;
+  return status;
+}
+
+/* Between the two counts, so that a rank that leaves waits for it or is seen. */
+static vyc_status launch(vyc_communicator *c, vyc_one_shot *o, const vyc_collective *w,
+                         uint64_t bytes, CUstream stream) {
+  vyc_context *context = c->child.context;
+  vyc_one_shot_kernel *k = o->kernels[w->type * VYC_ONE_SHOT_OPS + w->op];
+  if (k == NULL) return vyc__fail(VYC_E_INVALID, "one_shot", "there is no kernel for the type");
+  VYC_TRY(follow_last(context, o, stream));
+  vyc_status status = VYC_OK;
+  atomic_fetch_add(&o->group->launching, 1);
+  if (VYC_UNLIKELY(atomic_load(&o->group->ended)))
+    status = vyc__fail(VYC_E_COMMUNICATION, "all_reduce", "another rank has left the group");
+  if (status == VYC_OK) status = launch_kernel(o, k, (uint32_t)c->rank, w, bytes, stream);
+  if (status == VYC_OK) atomic_fetch_add(&o->group->ranks[c->rank].launched, 1);
+  atomic_fetch_sub(&o->group->launching, 1);
+  return status == VYC_OK ? remember(context, o, stream) : status;
+}
+
+vyc_status vyc__one_shot_give(vyc_communicator *c, const vyc_collective *w, uint64_t bytes,
+                              CUstream stream) {
+  vyc_one_shot *o = atomic_load(&c->one_shot);
+  vyc_scope scope;
+  if (bytes == 0) return VYC_OK;
+  VYC_TRY(vyc__enter_warm(c->child.context, &scope));
+  const vyc_status status = launch(c, o, w, bytes, stream);
+  vyc__leave(c->child.context, &scope);
+  return status;
+}

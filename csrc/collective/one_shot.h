@@ -1,0 +1,51 @@
+/* What the files of small all-reduces share: the group that ranks are in, and what each has. */
+#ifndef VYC_COLLECTIVE_ONE_SHOT_H
+#define VYC_COLLECTIVE_ONE_SHOT_H
+
+#include "kernel/room.h"
+#include "room.h"
+
+#define VYC_ONE_SHOT_RANKS 8u
+#define VYC_ONE_SHOT_TYPES ((uint32_t)VYC_ELEMENT_BF16 + 1)
+#define VYC_ONE_SHOT_OPS ((uint32_t)VYC_COMBINE_MIN + 1)
+#define VYC_ONE_SHOT_OTHERS 5u /* parameters: x, out, own, epochs, ended */
+
+/* One for all ranks of a group. */
+typedef struct vyc_inboxes {
+  _Atomic uint32_t references;
+  _Atomic bool ended; /* a rank has left */
+  _Atomic uint32_t launching; /* threads that may not have seen that */
+  uint32_t size;
+  struct {
+    vyc_context *context;
+    _Atomic uint64_t launched;
+    uint64_t inbox;
+    vyc_claim claim; /* guards `word` */
+    uint32_t *word; /* not 0: its kernels end; NULL: it has left */
+  } ranks[VYC_ONE_SHOT_RANKS];
+} vyc_inboxes;
+
+/* Of one type and operation. */
+typedef struct vyc_one_shot_kernel {
+  vyc_prepared *prepared;
+  bool is_known; /* launched once, without a graph */
+  uint8_t *block; /* for the next launch */
+  vyc_launch_graph launch_graph; /* its pointers and its block follow, and then `block` */
+} vyc_one_shot_kernel;
+
+struct vyc_one_shot { /* guarded by the lock of the communicator */
+  vyc_inboxes *group;
+  vyc_block *memory, *word;
+  uint64_t epochs, most_bytes, inbox_bytes;
+  _Atomic uint64_t limit; /* bytes of an array; 0: none is reduced so */
+  vyc_one_shot_kernel *kernels[VYC_ONE_SHOT_TYPES * VYC_ONE_SHOT_OPS];
+  bool is_used; /* there was a launch, */
+  bool is_ordered; /* and `order` was recorded behind it; else it was on the context's own stream */
+  CUevent order; /* NULL: not needed yet */
+};
+
+static inline uint64_t vyc__epoch_bytes(uint64_t most_bytes) {
+  return most_bytes / VYC_ONE_SHOT_BLOCK_BYTES * sizeof(uint32_t);
+}
+
+#endif
