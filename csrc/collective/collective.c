@@ -22,6 +22,10 @@ static uint64_t parts_out(const vyc_communicator *c, const vyc_collective *w) {
   return w->kind == VYC_ALL_GATHER || w->kind == VYC_ALL_TO_ALL ? (uint64_t)c->size : 1;
 }
 
+uint64_t vyc__collective_bytes(const vyc_communicator *c, const vyc_collective *w, bool written) {
+  return w->count * element_bytes[w->type] * (written ? parts_out(c, w) : parts_in(c, w));
+}
+
 static vyc_status check_side(const vyc_communicator *c, const vyc_collective *w,
                              const vyc_buffer *buffer, uint64_t offset, uint64_t parts,
                              const char *side) {
@@ -98,7 +102,7 @@ static int give_all_to_all(const vyc_communicator *c, const vyc_collective *w, c
   return result == VYC_NCCL_SUCCESS ? end : result;
 }
 
-static int give_nccl(const vyc_communicator *c, const vyc_collective *w, CUstream stream) {
+int vyc__nccl_give(const vyc_communicator *c, const vyc_collective *w, CUstream stream) {
   const vyc_nccl *nccl = c->nccl;
   const void *in = w->in == NULL ? NULL : (void *)(uintptr_t)(w->in->address + w->in_offset);
   void *out = w->out == NULL ? NULL : (void *)(uintptr_t)(w->out->address + w->out_offset);
@@ -120,12 +124,12 @@ static vyc_status give(vyc_communicator *c, const vyc_collective *w, CUstream st
   const uint64_t bytes = w->count * element_bytes[w->type];
   if (w->kind == VYC_ALL_REDUCE && vyc__one_shot_takes(c, bytes))
     return vyc__one_shot_give(c, w, bytes, stream);
-  const int result = give_nccl(c, w, stream);
+  const int result = vyc__nccl_give(c, w, stream);
   return result == VYC_NCCL_SUCCESS ? VYC_OK : vyc__nccl_failed(c->nccl, result, names[w->kind]);
 }
 
 /* What ranks compare where one waits for ever: sends and receives differ by rank. */
-static void note(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
+void vyc__collective_note(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
   c->issued++;
   c->last_stream = stream;
   c->last_kind = w->kind;
@@ -140,11 +144,9 @@ static void note(vyc_communicator *c, const vyc_collective *w, CUstream stream) 
 
 vyc_status vyc__collective_give(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
   pthread_mutex_lock(&c->lock);
-  vyc_status status = VYC_OK;
-  if (atomic_load(&c->ended)) {
-    status = vyc__context_fail_broken(c->child.context, names[w->kind]);
-  } else {
-    note(c, w, stream);
+  vyc_status status = vyc__communicator_check(c, names[w->kind]);
+  if (status == VYC_OK) {
+    vyc__collective_note(c, w, stream);
     atomic_store_explicit(&c->call_began_ns, vyc__now_ns(), memory_order_relaxed);
     status = give(c, w, stream);
     atomic_store_explicit(&c->call_began_ns, 0, memory_order_relaxed);
@@ -266,12 +268,7 @@ vyc_status vyc_collectives_end(void) {
 static vyc_status prepare(noted *n) {
   const vyc_collective *w = &n->collective;
   vyc_context *context = n->communicator->child.context;
-  if (VYC_UNLIKELY(atomic_load(&context->worker_count) != 0) &&
-      context->above->workers_may_run(context))
-    return vyc__fail(VYC_E_INVALID, names[w->kind],
-                     "a worker is on device %d, and each could wait for the other: pause the "
-                     "worker, or close it",
-                     context->caps.ordinal);
+  VYC_TRY(vyc__communicator_may_run(n->communicator, names[w->kind]));
   VYC_TRY(vyc__launch_stream_of(context, &n->on, w->stream));
   if (n->on.captured)
     return vyc__fail(VYC_E_INVALID, names[w->kind], "somebody captures the stream");

@@ -115,14 +115,17 @@ static vyc_status meet(vyc_nccl_comm *comm_out, vyc_context *context, const vyc_
 /* ---- end ------------------------------------------------------------------------------------ */
 
 /* The work on it has ended where that is possible; NCCL's own end would wait for it for ever. */
-static void communicator_destroy(vyc_child *child) {
-  vyc_communicator *c = (vyc_communicator *)child;
-  vyc_context *context = child->context;
+static void close_membership(vyc_communicator *c) {
+  vyc_context *context = c->child.context;
+  if (atomic_exchange(&c->closed, true)) return;
+  const bool is_free = vyc__captors_end(c);
   if (c->event != NULL) context->driver->cuEventDestroy(c->event);
   vyc__one_shot_close(c);
+  if (c->capturing != NULL) context->driver->cuStreamDestroy(c->capturing);
   vyc__communicator_end(context);
   if (atomic_exchange(&c->ended, true)) return;
   const bool is_idle = vyc__await_end(context);
+  if (!is_free) return; /* NCCL would wait for the graphs for ever: it keeps what it has */
   pthread_mutex_lock(&c->lock);
   if (is_idle)
     c->nccl->ncclCommDestroy(c->comm);
@@ -131,9 +134,12 @@ static void communicator_destroy(vyc_child *child) {
   pthread_mutex_unlock(&c->lock);
 }
 
+static void communicator_destroy(vyc_child *child) { close_membership((vyc_communicator *)child); }
+
 static void communicator_finish(vyc_child *child) {
   vyc_communicator *c = (vyc_communicator *)child;
   vyc__one_shot_free(c);
+  pthread_mutex_destroy(&c->captors_lock);
   pthread_mutex_destroy(&c->lock);
   free(c);
 }
@@ -155,6 +161,7 @@ static vyc_status make(vyc_communicator **communicator_out, vyc_context *context
   c->rank = rank;
   c->size = size;
   pthread_mutex_init(&c->lock, NULL);
+  pthread_mutex_init(&c->captors_lock, NULL);
   vyc__communicator_begin(context);
   vyc__child_add(&c->child, context, &kind);
   vyc__leave(context, &scope);
@@ -183,6 +190,24 @@ vyc_status vyc_communicator_create(vyc_communicator **communicator_out, vyc_cont
 
 void vyc_communicator_release(vyc_communicator *communicator) {
   if (communicator != NULL) vyc__child_release(&communicator->child);
+}
+
+void vyc_communicator_close(vyc_communicator *communicator) {
+  vyc_scope scope;
+  if (communicator == NULL || !vyc__enter_release(communicator->child.context, &scope)) return;
+  vyc__scope_relax(communicator->child.context, &scope);
+  close_membership(communicator);
+  vyc__leave(communicator->child.context, &scope);
+}
+
+vyc_status vyc_communicator_check(vyc_communicator *communicator,
+                                  const vyc_collective *collective) {
+  VYC_REQUIRE(communicator != NULL);
+  VYC_TRY(vyc__check_usable(communicator->child.context));
+  if (collective == NULL) return vyc__communicator_may_run(communicator, "communicator");
+  VYC_TRY(vyc__communicator_check(communicator, "communicator"));
+  VYC_TRY(vyc__captured_check(communicator->child.context));
+  return vyc__collective_check(communicator, collective);
 }
 
 /* ---- watching ------------------------------------------------------------------------------- */
@@ -255,6 +280,7 @@ vyc_status vyc_communicator_abort(vyc_communicator *communicator, const char *me
   if (!atomic_exchange(&communicator->ended, true)) {
     status = vyc__context_break(context, message); /* before the work ends: waits see it then */
     vyc__one_shot_stop(communicator);
+    vyc__captors_end(communicator); /* NCCL waits for them; their launches end by what follows */
     /* Without the lock: a call of another thread, which NCCL may keep, ends by this. */
     const int result = communicator->nccl->ncclCommAbort(communicator->comm);
     if (status == VYC_OK && result != VYC_NCCL_SUCCESS)

@@ -7,13 +7,24 @@
 
 typedef struct vyc_one_shot vyc_one_shot; /* see one_shot.h */
 
+/* A graph that has collectives of a communicator, as that knows it. */
+typedef struct vyc_captor vyc_captor;
+struct vyc_captor {
+  vyc_captor *next; /* of the communicator's list, guarded by its captors_lock */
+  vyc_communicator *communicator; /* held by the graph */
+  /* Destroys the driver's graph, for good. False: a thread uses it right now, and that looks
+   * whether the communicator has ended before it is done. Called with the lock of the list. */
+  bool (*end)(vyc_captor *captor);
+};
+
 struct vyc_communicator {
   vyc_child child;
   const vyc_nccl *nccl;
   vyc_nccl_comm comm;
   int32_t rank, size;
   pthread_mutex_t lock; /* NCCL allows one call at a time; held over its calls, which do not wait */
-  _Atomic bool ended; /* aborted; `comm` is gone then */
+  _Atomic bool ended; /* aborted or closed; `comm` is gone then */
+  _Atomic bool closed;
   _Atomic uint64_t call_began_ns; /* of the call that holds the lock; 0: none */
   uint64_t issued, digest; /* guarded by the lock, as is the rest */
   uint64_t seen; /* `issued` when `event` was recorded */
@@ -24,6 +35,9 @@ struct vyc_communicator {
   bool is_watched; /* the event was recorded and is not known to have been reached */
   uint64_t since_ns; /* when it was recorded */
   _Atomic(vyc_one_shot *) one_shot; /* NULL: all goes by NCCL */
+  CUstream capturing; /* for what becomes nodes of graphs, and nothing else; NULL: not made yet */
+  pthread_mutex_t captors_lock;
+  vyc_captor *captors;
 };
 
 /* ---- collective.c ---- */
@@ -33,6 +47,44 @@ vyc_status vyc__collective_check(const vyc_communicator *communicator,
                                  const vyc_collective *collective);
 vyc_status vyc__collective_give(vyc_communicator *communicator, const vyc_collective *collective,
                                 CUstream stream);
+/* How many bytes it reads, or writes. */
+uint64_t vyc__collective_bytes(const vyc_communicator *communicator,
+                               const vyc_collective *collective, bool written);
+/* NCCL's call and its result. The caller holds the lock. */
+int vyc__nccl_give(const vyc_communicator *communicator, const vyc_collective *collective,
+                   CUstream stream);
+/* What the thread that watches looks at. The caller holds the lock. */
+void vyc__collective_note(vyc_communicator *communicator, const vyc_collective *collective,
+                          CUstream stream);
+
+/* ---- captured.c ---- */
+
+#define VYC_CAPTORS_PATIENCE_NS UINT64_C(1000000000)
+
+typedef struct vyc_ends { /* nodes of a driver graph that others follow */
+  CUgraphNode *nodes;
+  uint32_t count;
+} vyc_ends;
+
+/* Whether the driver can have collectives in graphs. */
+vyc_status vyc__captured_check(const vyc_context *context);
+/* Whether the communicator has not ended; `what` is what asks. */
+vyc_status vyc__communicator_check(vyc_communicator *communicator, const char *what);
+/* The same, and no worker is on the device. */
+vyc_status vyc__communicator_may_run(vyc_communicator *communicator, const char *what);
+/* Make nodes behind others of a driver graph, and list those that have what follows behind them;
+ * the caller frees ends_out->nodes. NCCL may wait here for the other ranks to do the same. */
+vyc_status vyc__collectives_capture(vyc_communicator *communicator, vyc_ends *ends_out,
+                                    CUgraph into, const vyc_ends *behind, const vyc_collective *all,
+                                    uint32_t count);
+/* They were given to the stream, in a graph. */
+void vyc__collectives_launched(vyc_communicator *communicator, const vyc_collective *all,
+                               uint32_t count, CUstream stream);
+void vyc__captor_add(vyc_captor *captor);
+void vyc__captor_remove(vyc_captor *captor);
+/* End the driver's graphs of all; false: some were in use for as long as VYC_CAPTORS_PATIENCE_NS.
+ */
+bool vyc__captors_end(vyc_communicator *communicator);
 
 /* ---- one_shot.c ---- */
 

@@ -1,7 +1,6 @@
 /* From steps to the driver's nodes: edges from what they touch, and repetitions unrolled or made
- * loops, as unroll.c decides; and the executable graph of a graph of its own. */
+ * loops, as unroll.c decides. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +30,20 @@ static void level_free(level *in) {
 
 /* A record of the node for which `order.found` was made, with its edges. The caller sets the
  * handle. */
+/* The handles of a node, which what is behind it follows. */
+static vyc_status follow(level *in, uint32_t number) {
+  const vyc_graph *graph = in->graph;
+  const vyc_node *node = &graph->nodes[number];
+  const bool is_many = node->role == NODE_COLLECTIVES;
+  const CUgraphNode *handles = is_many ? graph->ends + node->first_end : &node->handle;
+  const uint32_t count = is_many ? node->end_count : 1;
+  VYC_TRY(vyc__grow(&in->handles, &in->handle_room, (uint32_t)in->handle_count + count + 1,
+                    sizeof(CUgraphNode)));
+  if (count > 0) memcpy(in->handles + in->handle_count, handles, count * sizeof *handles);
+  in->handle_count += count;
+  return VYC_OK;
+}
+
 static vyc_status add_record(level *in, uint32_t *number_out, uint32_t step, uint32_t role) {
   vyc_graph *graph = in->graph;
   const uint32_t number = graph->node_count, count = in->order.found_count;
@@ -41,7 +54,7 @@ static vyc_status add_record(level *in, uint32_t *number_out, uint32_t step, uin
   VYC_TRY(vyc__grow(&graph->nodes, &graph->node_room, number + 1, sizeof *graph->nodes));
   VYC_TRY(
       vyc__grow(&graph->edges, &graph->edge_room, graph->edge_count + count, sizeof *graph->edges));
-  in->handle_count = is_first ? in->outside->count : count;
+  in->handle_count = is_first ? in->outside->count : 0;
   VYC_TRY(vyc__grow(&in->handles, &in->handle_room, (uint32_t)in->handle_count + 1,
                     sizeof(CUgraphNode)));
   if (is_first && in->handle_count > 0)
@@ -49,7 +62,7 @@ static vyc_status add_record(level *in, uint32_t *number_out, uint32_t step, uin
   for (uint32_t i = 0; i < count; i++) {
     const uint32_t before = in->node_of[in->order.found[i]];
     graph->edges[graph->edge_count + i] = before;
-    in->handles[i] = graph->nodes[before].handle;
+    VYC_TRY(follow(in, before));
   }
   graph->nodes[number] = (vyc_node){.step = step,
                                     .role = role,
@@ -160,6 +173,29 @@ static vyc_status add_transfer(level *in, uint32_t number) {
                 in->handle_count, &params, context->handle);
 }
 
+static vyc_status add_collectives(level *in, uint32_t number) {
+  vyc_graph *graph = in->graph;
+  const vyc_step *step = &graph->steps[number];
+  const vyc_collectives *of = step->collectives;
+  uint32_t at = 0;
+  vyc_ends ends;
+  if (step->built_empty) return VYC_OK;
+  VYC_TRY(begin_node(in, &at, number, NODE_COLLECTIVES, step->built, step->access_count));
+  const vyc_ends behind = {in->handles, (uint32_t)in->handle_count};
+  VYC_TRY(
+      vyc__collectives_capture(of->communicator, &ends, in->handle, &behind, of->all, of->count));
+  const vyc_status status = vyc__grow(&graph->ends, &graph->end_room,
+                                      graph->end_count + ends.count + 1, sizeof *graph->ends);
+  if (status == VYC_OK) {
+    memcpy(graph->ends + graph->end_count, ends.nodes, ends.count * sizeof *ends.nodes);
+    graph->nodes[at].first_end = graph->end_count;
+    graph->nodes[at].end_count = ends.count;
+    graph->end_count += ends.count;
+  }
+  free(ends.nodes);
+  return status;
+}
+
 /* ---- repetitions ----------------------------------------------------------------------------- */
 
 static vyc_status add_steps(level *in, uint32_t first, uint32_t end);
@@ -238,6 +274,7 @@ static vyc_status add_steps(level *in, uint32_t first, uint32_t end) {
     const vyc_step *step = &in->graph->steps[i];
     if (step->kind == STEP_LAUNCH) VYC_TRY(add_launch(in, i));
     if (step->kind == STEP_TRANSFER) VYC_TRY(add_transfer(in, i));
+    if (step->kind == STEP_COLLECTIVES) VYC_TRY(add_collectives(in, i));
     if (step->kind != STEP_REPEAT) continue;
     VYC_TRY(add_repeat(in, i));
     i = in->graph->steps[i].end - 1;
@@ -250,6 +287,7 @@ static vyc_status add_steps(level *in, uint32_t first, uint32_t end) {
 static void begin_steps(vyc_graph *graph) {
   graph->node_count = 0;
   graph->edge_count = 0;
+  graph->end_count = 0;
   graph->loops_made = 0;
   graph->path = true;
   for (uint32_t i = 0; i < graph->step_count; i++) {
@@ -261,33 +299,6 @@ static void begin_steps(vyc_graph *graph) {
     step->access_count = vyc__step_accesses(step, step->now, step->built);
     step->moved = vyc__has_moved(step, step->base);
   }
-}
-
-/* For messages about its launches: the number of steps, and as many kernels as fit. */
-static vyc_status name_graph(vyc_graph *graph) {
-  char text[512];
-  int used = snprintf(text, sizeof text, "a graph of %u step%s", graph->step_count,
-                      graph->step_count == 1 ? "" : "s");
-  const char *between = " (", *last = NULL;
-  for (uint32_t i = 0; i < graph->step_count; i++) {
-    const vyc_step *step = &graph->steps[i];
-    if (step->kind != STEP_LAUNCH || (last != NULL && strcmp(step->prepared->name, last) == 0))
-      continue;
-    last = step->prepared->name;
-    if ((size_t)used + strlen(last) + 8 > sizeof text) {
-      used += snprintf(text + used, sizeof text - (size_t)used, "%s...", between);
-      between = ", ";
-      break;
-    }
-    used += snprintf(text + used, sizeof text - (size_t)used, "%s%s", between, last);
-    between = ", ";
-  }
-  if (between[0] == ',') snprintf(text + used, sizeof text - (size_t)used, ")");
-  vyc__name_release(&graph->child.context->history, graph->called); /* from a finish that failed */
-  graph->called = NULL;
-  VYC_TRY(vyc__name_make(&graph->called, text, NULL));
-  graph->noted = vyc__noted_as(graph->called);
-  return VYC_OK;
 }
 
 vyc_status vyc__graph_prepare(vyc_graph *graph) {
@@ -318,42 +329,4 @@ vyc_status vyc__graph_fill(vyc_graph *graph, CUgraph into, vyc_outside *outside)
   if (status == VYC_OK && outside != NULL) status = list_ends(&root, outside);
   level_free(&root);
   return status;
-}
-
-static vyc_status make(vyc_graph *graph) {
-  vyc_context *context = graph->child.context;
-  VYC_CU_RESULT;
-  VYC_TRY(vyc__graph_prepare(graph));
-  VYC_TRY(name_graph(graph));
-  VYC_TRY(VYC_CU(context, cuGraphCreate, &graph->graph, 0));
-  VYC_TRY(vyc__graph_fill(graph, graph->graph, NULL));
-  VYC_TRY(vyc__ranges_make(graph));
-  vyc__count(&context->counters, cuda_graph_instantiations, 1);
-  VYC_TRY(vyc__graph_instantiate(graph));
-  return VYC_CU(context, cuGraphUpload, graph->exec, context->main);
-}
-
-vyc_status vyc__graph_build(vyc_graph *graph) {
-  const vyc_driver *driver = graph->child.context->driver;
-  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
-  graph->renewed = atomic_load(&graph->used.near) != 0;
-  vyc__graph_unbuild(graph);
-  const vyc_status status = make(graph);
-  if (status != VYC_OK) {
-    vyc__record_keep();
-    vyc__graph_unbuild(graph);
-    vyc__record_resume();
-  }
-  vyc__capture_restore(driver, mode);
-  return status;
-}
-
-void vyc__graph_unbuild(vyc_graph *graph) {
-  const vyc_driver *driver = graph->child.context->driver;
-  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
-  if (graph->exec != NULL) driver->cuGraphExecDestroy(graph->exec);
-  if (graph->graph != NULL) driver->cuGraphDestroy(graph->graph);
-  graph->exec = NULL;
-  graph->graph = NULL;
-  vyc__capture_restore(driver, mode);
 }

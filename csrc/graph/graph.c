@@ -10,6 +10,7 @@
 static void graph_destroy(vyc_child *child) {
   vyc_graph *graph = (vyc_graph *)child;
   vyc__hold_take_back(graph->hold);
+  vyc__captors_leave(graph);
   vyc__graph_unbuild(graph);
   vyc__graph_reports_end(graph);
   if (graph->counters != NULL) vyc__graph_give(graph, graph->counters);
@@ -21,6 +22,7 @@ static void step_end(vyc_step *step) {
   if (step->base != NULL) vyc__values_drop(step, step->base);
   vyc_buffer_release(step->until);
   vyc_prepared_release(step->prepared);
+  vyc__collectives_drop(step->collectives);
   vyc__step_free(step);
 }
 
@@ -46,6 +48,8 @@ static void graph_finish(vyc_child *child) {
   free(graph->pinned);
   free(graph->nodes);
   free(graph->edges);
+  free(graph->ends);
+  vyc__captors_free(graph);
   vyc_module_release(graph->loop_module);
   free(graph->touched.list);
   free(graph->written.list);
@@ -94,6 +98,12 @@ static vyc_status room_for_step(vyc_graph *graph) {
 static uint32_t add(vyc_graph *graph, const vyc_step *step) {
   graph->steps[graph->step_count] = *step;
   return graph->step_count++;
+}
+
+vyc_status vyc__add_step(vyc_graph *graph, uint32_t *step_out, const vyc_step *step) {
+  VYC_TRY(room_for_step(graph));
+  *step_out = add(graph, step);
+  return VYC_OK;
 }
 
 /* Memory for the parameters of a step, and for the state of its grid barrier. */
@@ -182,17 +192,14 @@ static vyc_status check_until(const vyc_graph *graph, const vyc_buffer *until, u
 
 vyc_status vyc__add_repeat(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
                            uint64_t until_offset, uint32_t until_bytes) {
-  VYC_TRY(room_for_step(graph));
   vyc_step step = {.kind = STEP_REPEAT,
                    .first_node = VYC_NONE,
                    .times = times,
                    .until = until,
                    .until_bytes = until_bytes};
-  if (until != NULL) {
-    step.until_address = until->address + until_offset;
-    vyc__child_retain(&until->child);
-  }
-  *step_out = add(graph, &step);
+  if (until != NULL) step.until_address = until->address + until_offset;
+  VYC_TRY(vyc__add_step(graph, step_out, &step));
+  if (until != NULL) vyc__child_retain(&until->child);
   return VYC_OK;
 }
 
@@ -248,6 +255,7 @@ static uint64_t most_buffers(const vyc_graph *graph) {
     const vyc_step *step = &graph->steps[i];
     count += step->kind == STEP_LAUNCH ? step->prepared->binding_count : 2u;
     if (step->rows != NULL) count += step->rows->buffer_count;
+    if (step->collectives != NULL) count += 2 * (uint64_t)step->collectives->count;
   }
   return count;
 }
@@ -262,6 +270,11 @@ void vyc__graph_list_memory(vyc_graph *graph) {
       graph->buffers[count++] = step->base->arguments[b].buffer;
     for (uint32_t b = 0; step->rows != NULL && b < step->rows->buffer_count; b++)
       graph->buffers[count++] = step->rows->buffers[b];
+    for (uint32_t b = 0; step->collectives != NULL && b < step->collectives->count; b++) {
+      const vyc_collective *w = &step->collectives->all[b];
+      if (w->in != NULL) graph->buffers[count++] = w->in;
+      if (w->out != NULL) graph->buffers[count++] = w->out;
+    }
     if (step->kind != STEP_TRANSFER) continue;
     if (step->base->transfer.to != NULL) graph->buffers[count++] = step->base->transfer.to;
     if (step->base->transfer.from != NULL) graph->buffers[count++] = step->base->transfer.from;
@@ -340,6 +353,7 @@ vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out) {
 static uint32_t kind_of(const vyc_graph *graph, const vyc_node *node) {
   switch (node->role) {
   case NODE_LAUNCH: return VYC_NODE_KERNEL;
+  case NODE_COLLECTIVES: return VYC_NODE_COLLECTIVE;
   case NODE_LOOP: return VYC_NODE_LOOP;
   case NODE_LOOP_BEGIN:
   case NODE_LOOP_NEXT: return VYC_NODE_CONTROL;

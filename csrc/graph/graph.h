@@ -1,9 +1,9 @@
 /* A recorded graph: its steps, the order that they must keep, and the nodes made of them.
  *
- * step   what was recorded: a launch, a copy, a fill, or a repetition of the steps that follow
- * node   what the driver has: a repeated step has several, an empty one none
- * order  from the byte ranges that nodes read and write to the edges between them
- * A thread that changes or launches a graph claims it for that long. */
+ * step   what was recorded: a launch, a copy, a fill, collectives, or a repetition of the steps
+ * that follow node   what the driver has: a repeated step has several, an empty one none order from
+ * the byte ranges that nodes read and write to the edges between them A thread that changes or
+ * launches a graph claims it for that long. */
 #ifndef VYC_GRAPH_GRAPH_H
 #define VYC_GRAPH_GRAPH_H
 
@@ -15,6 +15,7 @@ enum { /* vyc_node.role; other values: the number of the binding that it clears 
        NODE_LAUNCH = VYC_MAX_BINDINGS,
        NODE_TRANSFER,
        NODE_BARRIER, /* clears the state of a grid barrier */
+       NODE_COLLECTIVES, /* as many as NCCL makes; what is behind them follows their ends */
        NODE_LOOP, /* the WHILE node */
        NODE_LOOP_BEGIN, /* the kernel before it */
        NODE_LOOP_NEXT /* the last kernel of its body */
@@ -27,6 +28,7 @@ typedef struct vyc_node {
   uint32_t parent; /* the WHILE node whose body it is in */
   uint32_t first_edge, edge_count; /* numbers of nodes, in graph->edges */
   uint32_t element_bytes; /* of a clear or fill */
+  uint32_t first_end, end_count; /* of COLLECTIVES: in graph->ends */
 } vyc_node;
 
 typedef struct vyc_range {
@@ -71,6 +73,9 @@ typedef struct vyc_marked {
   uint32_t slot, epoch, taken;
 } vyc_marked;
 
+/* The communicators whose collectives a graph has. */
+typedef struct vyc_graph_captors vyc_graph_captors;
+
 struct vyc_graph {
   vyc_child child;
   vyc_claim claim;
@@ -105,6 +110,9 @@ struct vyc_graph {
   vyc_node *nodes;
   uint32_t edge_count, edge_room;
   uint32_t *edges;
+  uint32_t end_count, end_room;
+  CUgraphNode *ends;
+  vyc_graph_captors *captors; /* NULL: there are no collectives */
   vyc_ranges touched, written; /* by the nodes when they were built */
   uint32_t reorders; /* see VYC_MOST_REORDERS */
   uint32_t moved_count, moved_room;
@@ -179,6 +187,8 @@ vyc_status vyc__graph_prepare(vyc_graph *graph);
 /* Makes the nodes and edges in a driver graph; if `outside` is NULL, in one of its own. */
 vyc_status vyc__graph_fill(vyc_graph *graph, CUgraph into, vyc_outside *outside);
 
+/* ---- executable.c ---- */
+
 /* Builds nodes, edges and the executable graph of the current values; none is left on failure. */
 vyc_status vyc__graph_build(vyc_graph *graph);
 /* Makes graph->exec of graph->graph. */
@@ -234,6 +244,8 @@ vyc_graph *vyc__graph_new(vyc_context *context);
 vyc_status vyc__add_values(vyc_graph *graph, uint32_t *step_out, uint32_t kind,
                            vyc_prepared *prepared, const vyc_run *run,
                            const vyc_graph_transfer *transfer, const vyc_row_memory *rows);
+/* Add a step as it is. */
+vyc_status vyc__add_step(vyc_graph *graph, uint32_t *step_out, const vyc_step *step);
 /* Take back the steps from this number on. */
 void vyc__remove_steps(vyc_graph *graph, uint32_t first);
 /* Add a repetition, whose end is not known yet; it holds `until`. */
@@ -292,6 +304,19 @@ static inline void vyc__list_away(vyc_graph *graph, uint32_t number) {
   graph->steps[number].away = true;
   graph->away[graph->away_count++] = number;
 }
+
+/* ---- collectives.c: of a graph that has some ---- */
+
+/* Communicators do not end it any more. */
+void vyc__captors_leave(vyc_graph *graph);
+void vyc__captors_free(vyc_graph *graph);
+/* Whether it can be launched now. */
+vyc_status vyc__graph_may_communicate(const vyc_graph *graph);
+/* It was launched on the stream; `status`, or why a communicator has ended meanwhile. */
+vyc_status vyc__graph_communicated(vyc_graph *graph, CUstream stream, vyc_status status);
+/* Why it is not launched. */
+vyc_status vyc__graph_made_once(void);
+vyc_status vyc__graph_never_captured(void);
 
 /* ---- turns.c ---- */
 

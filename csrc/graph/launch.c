@@ -86,6 +86,7 @@ static vyc_status reach_targets(vyc_graph *graph) {
     }
     return VYC_OK;
   }
+  if (graph->captors != NULL) return vyc__graph_made_once();
   graph->serial |= !in_order && ++graph->reorders > VYC_MOST_REORDERS;
   for (uint32_t i = 0; i < graph->away_count; i++) {
     vyc_step *step = &graph->steps[graph->away[i]];
@@ -205,6 +206,7 @@ typedef struct between {
 static vyc_status capture(vyc_graph *graph, const vyc_given *given, const vyc_launch_stream *on) {
   vyc_graph_change *changes = NULL;
   uint32_t count = 0;
+  if (graph->captors != NULL) return vyc__graph_never_captured();
   if (given->value_count == 0)
     return vyc__graph_capture(graph, given->changes, given->change_count, on);
   vyc_status status = vyc__symbols_give(graph, given->values, given->value_count);
@@ -231,6 +233,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_given *given, vyc_stream *s
   }
   CUstream handle = on.stream;
   const uint32_t slot = on.slot;
+  if (VYC_UNLIKELY(graph->captors != NULL)) VYC_TRY(vyc__graph_may_communicate(graph));
   vyc_status status = set_targets(graph, given);
   if (status == VYC_OK && (graph->away_count > 0 || graph->exec == NULL))
     status = reach_targets(graph);
@@ -248,6 +251,7 @@ static vyc_status launch(vyc_graph *graph, const vyc_given *given, vyc_stream *s
   VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
   if (VYC_UNLIKELY(graph->shared)) graph->lead->last = graph;
   if (VYC_UNLIKELY(events != NULL)) status = vyc__event_record(events->stop, &on);
+  if (VYC_UNLIKELY(graph->captors != NULL)) status = vyc__graph_communicated(graph, handle, status);
   const vyc_status ordered = order_owners(graph, given, stream, handle);
   if (VYC_LIKELY(status == VYC_OK)) status = ordered;
   /* The launch is enqueued before the marks are checked: see memory/marks.c. */

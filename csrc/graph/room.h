@@ -2,6 +2,7 @@
 #ifndef VYC_GRAPH_ROOM_H
 #define VYC_GRAPH_ROOM_H
 
+#include "collective/room.h"
 #include "launch/room.h"
 
 /* Whether the driver supports loops that end on the device, for `what`, and replays on streams that

@@ -1,11 +1,11 @@
-/* What was recorded: a launch, a copy, a fill, or a repetition of the steps that follow; and its
- * parameters. */
+/* What was recorded: a launch, a copy, a fill, collectives, or a repetition of the steps that
+ * follow; and its parameters. */
 #ifndef VYC_GRAPH_STEP_H
 #define VYC_GRAPH_STEP_H
 
 #include "order.h"
 
-enum { STEP_LAUNCH, STEP_TRANSFER, STEP_REPEAT };
+enum { STEP_LAUNCH, STEP_TRANSFER, STEP_REPEAT, STEP_COLLECTIVES };
 
 /* The parameters of a launch or transfer. */
 typedef struct vyc_values {
@@ -35,6 +35,13 @@ typedef struct vyc_row_memory {
   vyc_own_rows *own; /* or NULL */
 } vyc_row_memory;
 
+/* Collectives that begin together, which never change. */
+typedef struct vyc_collectives {
+  vyc_communicator *communicator; /* held, like the buffers */
+  uint32_t count;
+  vyc_collective all[];
+} vyc_collectives;
+
 #define VYC_STEP_VALUES 3 /* the base, what the executable graph has, and what it is to have */
 
 typedef struct vyc_step {
@@ -49,6 +56,7 @@ typedef struct vyc_step {
   vyc_access *built;     /* the ranges that the edges were made for */
   vyc_prepared *prepared;
   vyc_row_memory *rows; /* of many launches, whose entry `prepared` is; or NULL */
+  vyc_collectives *collectives; /* or NULL */
   vyc_block *barrier; /* state of the kernel's grid barrier, for this step alone; or NULL */
   uint64_t report; /* where the prepared kernel reports in this graph; or 0 */
   vyc_values *values[VYC_STEP_VALUES]; /* the second and third are created when needed */
@@ -86,7 +94,16 @@ vyc_access vyc__access(const vyc_step *step, const vyc_values *values, uint32_t 
 /* The same; `accesses_out` has room for them. */
 uint32_t vyc__step_accesses(const vyc_step *step, const vyc_values *values,
                             vyc_access *accesses_out);
+/* ---- parts.c ---- */
+
+void vyc__collectives_drop(vyc_collectives *collectives);
+bool vyc__collectives_are_empty(const vyc_collectives *collectives);
+uint32_t vyc__collectives_access_count(const vyc_collectives *collectives);
+vyc_access vyc__collectives_access(const vyc_collectives *collectives, uint32_t i);
+
 static inline bool vyc__step_is_empty(const vyc_step *step, const vyc_values *values) {
+  if (VYC_UNLIKELY(step->kind == STEP_COLLECTIVES))
+    return vyc__collectives_are_empty(step->collectives);
   return step->kind == STEP_LAUNCH ? vyc__grid_is_empty(values->run.grid)
                                    : values->transfer.bytes == 0;
 }

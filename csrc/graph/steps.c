@@ -169,6 +169,8 @@ static vyc_access argument_access(const vyc_step *step, const vyc_values *values
 }
 
 uint32_t vyc__access_count(const vyc_step *step, const vyc_values *values) {
+  if (VYC_UNLIKELY(step->kind == STEP_COLLECTIVES))
+    return vyc__collectives_access_count(step->collectives);
   if (step->kind == STEP_TRANSFER) return vyc__is_fill(&values->transfer) ? 1 : 2;
   const uint32_t of_rows = step->rows == NULL ? 0 : step->rows->access_count;
   return step->prepared->binding_count + of_rows + (step->barrier != NULL) +
@@ -176,6 +178,8 @@ uint32_t vyc__access_count(const vyc_step *step, const vyc_values *values) {
 }
 
 vyc_access vyc__access(const vyc_step *step, const vyc_values *values, uint32_t i) {
+  if (VYC_UNLIKELY(step->kind == STEP_COLLECTIVES))
+    return vyc__collectives_access(step->collectives, i);
   if (step->kind == STEP_TRANSFER) {
     const uint64_t begin = i == 0 ? values->to : values->from;
     return (vyc_access){begin, begin + values->transfer.bytes, i == 0, 0};

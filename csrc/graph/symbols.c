@@ -47,7 +47,7 @@ static vyc_status check_use(const vyc_graph *graph, const vyc_graph_symbol *symb
   const vyc_step *step = &graph->steps[use->step];
   if (step->kind == STEP_LAUNCH) return check_launch_use(step, symbol, use);
   if (step->kind == STEP_TRANSFER) return check_transfer_use(step, symbol, use);
-  return refuse_use(use, "it is a repetition");
+  return refuse_use(use, step->kind == STEP_REPEAT ? "it is a repetition" : "it is a collective");
 }
 
 static bool is_used(const vyc_symbol *other, const vyc_graph_symbol *symbol) {

@@ -30,7 +30,10 @@ VYC_API vyc_status vyc_nccl_unique_id(uint8_t *id_out);
 VYC_API vyc_status vyc_communicator_create(vyc_communicator **communicator_out,
                                            vyc_context *context, const uint8_t *id, int32_t rank,
                                            int32_t size, int64_t timeout_ns);
-/* The last reference waits for the work and ends the membership. */
+/* Wait for the work and end the membership now; every later use fails. Graphs that have its
+ * collectives are given up before, and cannot be launched any more. */
+VYC_API void vyc_communicator_close(vyc_communicator *communicator);
+/* The last reference does the same; graphs hold one. */
 VYC_API void vyc_communicator_release(vyc_communicator *communicator);
 
 enum { /* vyc_collective.kind */
@@ -85,6 +88,10 @@ typedef struct vyc_collective {
  * VYC_E_COMMUNICATION: the communicator was ended, see vyc_communicator_abort. */
 VYC_API vyc_status vyc_communicator_run(vyc_communicator *communicator,
                                         const vyc_collective *collective);
+/* Whether a collective can be a step of a graph: what vyc_graph_add_collectives says. NULL: whether
+ * the next one could be given, or a graph that has some be launched. */
+VYC_API vyc_status vyc_communicator_check(vyc_communicator *communicator,
+                                          const vyc_collective *collective);
 /* Between the two, the calling thread's collectives, also of several communicators, are only noted;
  * the second gives all of them to their streams. A thread that has several devices must group what
  * they do together. Groups nest. */

@@ -68,6 +68,8 @@
   X(vyc_collectives_cancel)                    \
   X(vyc_collectives_end)                       \
   X(vyc_communicator_abort)                    \
+  X(vyc_communicator_check)                    \
+  X(vyc_communicator_close)                    \
   X(vyc_communicator_create)                   \
   X(vyc_communicator_release)                  \
   X(vyc_communicator_run)                      \
@@ -121,6 +123,7 @@
   X(vyc_fence_wait)                            \
   X(vyc_fill)                                  \
   X(vyc_fill_zero)                             \
+  X(vyc_graph_add_collectives)                 \
   X(vyc_graph_add_launch)                      \
   X(vyc_graph_add_rows)                        \
   X(vyc_graph_add_symbol)                      \

@@ -3,6 +3,7 @@
 #ifndef VYRE_CUDA_GRAPH_H
 #define VYRE_CUDA_GRAPH_H
 
+#include "collective.h"
 #include "kernel.h"
 
 #ifdef __cplusplus
@@ -65,6 +66,16 @@ VYC_API vyc_status vyc_graph_add_tables(vyc_graph *graph, uint32_t *step_out, vy
 /* As vyc_graph_add_launch for a copy or a fill, whose buffers and `pinned` are held. */
 VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
                                           const vyc_graph_transfer *transfer);
+/* Collectives that begin together, as between vyc_collectives_begin and _end, as one step; their
+ * streams are NULL. The communicator and the buffers are held. All ranks must record the same ones,
+ * and call vyc_graph_finish and launch their graphs in the same order, each from a thread of its
+ * own, as NCCL may keep a call until the others make theirs. They run one after the other. Such a
+ * graph is made once: a launch whose changes need other nodes or edges, and one on a stream that is
+ * being captured, give VYC_E_INVALID, as do launches after vyc_communicator_close. VYC_E_INVALID
+ * too: inside a repetition. VYC_E_UNSUPPORTED: a driver before 12.3. */
+VYC_API vyc_status vyc_graph_add_collectives(vyc_graph *graph, uint32_t *step_out,
+                                             vyc_communicator *communicator, uint32_t count,
+                                             const vyc_collective *collectives);
 /* Begin and end a repetition of the steps in between, which may contain repetitions. With `until`
  * NULL: `times` times, which may be 0. Otherwise, after each pass the device looks at the integer
  * of until_bytes (1, 2, 4 or 8), and stops if it is not 0, or after `times` passes unless that is
@@ -184,7 +195,8 @@ enum { /* vyc_graph_node.kind */
        VYC_NODE_FILL = 3,
        VYC_NODE_CLEAR = 4, /* of an out, before its kernel */
        VYC_NODE_LOOP = 5,
-       VYC_NODE_CONTROL = 6 /* a kernel that a loop needs */
+       VYC_NODE_CONTROL = 6, /* a kernel that a loop needs */
+       VYC_NODE_COLLECTIVE = 7 /* all that NCCL makes of a step */
 };
 
 typedef struct vyc_graph_node {

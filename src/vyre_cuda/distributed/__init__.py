@@ -10,5 +10,6 @@ from vyre_cuda.distributed.communicator import Communicator as Communicator
 from vyre_cuda.distributed.joining import join as join
 from vyre_cuda.distributed.local import LocalCommunicator as LocalCommunicator
 from vyre_cuda.distributed.local import local as local
+from vyre_cuda.distributed.local_graph import LocalGraph as LocalGraph
 
-__all__ = ["Communicator", "LocalCommunicator", "join", "local"]
+__all__ = ["Communicator", "LocalCommunicator", "LocalGraph", "join", "local"]

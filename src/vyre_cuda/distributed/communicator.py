@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.collective import collective as native
 from vyre_cuda._native.core.context import refuse_pickle
+from vyre_cuda.distributed import recording
 from vyre_cuda.distributed.elements import combined_type, moved, op_of, part_of, require, require_size
 from vyre_cuda.errors import CommunicationError, RecordingError
+from vyre_cuda.runtime.graph.graph_steps import kept
+from vyre_cuda.runtime.graph.temporary import Temporary
 
 if TYPE_CHECKING:
     from vyre_cuda._native.collective.collective import Member
     from vyre_cuda.distributed.one_shot import OneShot
     from vyre_cuda.distributed.watching import Watcher
     from vyre_cuda.runtime.device.device import Device
+    from vyre_cuda.runtime.graph.collective_step import CollectiveStep
+    from vyre_cuda.runtime.graph.graph import Graph
     from vyre_cuda.runtime.memory.array import DeviceArray
 
 
@@ -23,12 +29,15 @@ class Communicator:
 
     Every rank must call the same methods in the same order, with arrays of the same dtypes and sizes. A method gives
     its work to the device in call order, or to `stream=`, and returns; `device.synchronize()` or `array.numpy()` waits.
-    Without `out=` the result is in the array itself. It is also a context manager that closes it.
+    Without `out=` the result is in the array itself. In a recording of the device they are steps of the graph; then all
+    ranks must record the same ones, and replay their graphs in the same order. It is also a context manager that closes
+    it.
     """
 
     def __init__(self, device: Device, member: Member, watcher: Watcher, one_shot: OneShot | None = None) -> None:
         self.device = device
         self._member, self._watcher, self._one_shot = member, watcher, one_shot
+        self._graphs = 0  # that ranks have compared
 
     @property
     def rank(self) -> int:
@@ -76,7 +85,7 @@ class Communicator:
         if out is not None:
             require_size("all_reduce", "out", out, x.size, "as x has")
         type_ = combined_type("all_reduce", x)
-        if self._one_shot is not None and x.nbytes <= self._one_shot.limit:
+        if self._one_shot is not None and x.nbytes <= self._one_shot.limit and self.device._recorder() is None:
             self._one_shot.prepare(x.type, type_, op, number)
         self._run(native.ALL_REDUCE, type_, number, 0, x, result, x.size, stream)
         return result
@@ -259,21 +268,23 @@ class Communicator:
         self._run(native.RECEIVE, type_, 0, self._rank("recv", source), None, x, count, stream)
         return x
 
-    def group(self) -> native.Group:
+    def group(self) -> recording.Group:
         """Collectives of this thread inside the `with` statement begin together at its end: sends and receives of a
-        ring, say, which would wait for each other one by one. After an exception none of them begins.
+        ring, say, which would wait for each other one by one. After an exception none of them begins. In a recording
+        they are one step.
 
         Returns
         -------
         context manager
             For a `with` statement.
         """
-        return native.Group()
+        return recording.Group()
 
     # ---- life -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Wait for the device's work and leave the group. Graphs that have its collectives must be gone before."""
+        """Wait for the device's work and leave the group. Graphs that have its collectives end before; their replays
+        are refused from then on."""
         self._watcher.stop()
         self._member.close()
 
@@ -305,12 +316,41 @@ class Communicator:
         count: int,
         stream: Any,
     ) -> None:
-        if self.device._recorder() is not None:
-            raise RecordingError(f"{native.KINDS[kind]} cannot be recorded")
+        graph = self.device._recorder()
+        if graph is not None:
+            self._record(graph, (kind, type_, op, peer, source, out, count), stream)
+            return
         try:
             self._member.run(kind, type_, op, peer, source, out, count, stream)
         except CommunicationError as error:
-            raise self._watcher.explained(self.rank, native.KINDS[kind], error) from None
+            raise self._explained(native.KINDS[kind], error) from None
+
+    def _record(self, graph: Graph, part: tuple[Any, ...], stream: Any) -> None:
+        what = native.KINDS[part[0]]
+        if stream is not None:
+            raise RecordingError(f"{what}: a recorded collective cannot have a stream of its own; replay() takes one")
+        if self._watcher.session is None and graph._group is None:
+            raise RecordingError(
+                f"{what}: the graphs of several devices of one process are recorded and replayed together; use "
+                "record() of the group instead of that of the device"
+            )
+        source, out = kept(part[4]), kept(part[5])
+        is_placed = not isinstance(source, Temporary) and not isinstance(out, Temporary)
+        self._member.check((*part[:4], source, out, part[6]) if is_placed else None)
+        recording.record(graph, self, (*part[:4], source, out, part[6]))
+
+    def _agree(self, steps: Sequence[CollectiveStep]) -> None:
+        session, watcher = self._watcher.session, self._watcher
+        assert session is not None  # else the group compares what its devices have recorded
+        self._graphs += 1
+        name = f"graph {watcher.number}.{self._graphs}"
+        told = session.gather(name, recording.described(steps), watcher.limit, "to replay a graph with collectives")
+        why = recording.difference(told)
+        if why:
+            raise CommunicationError(f"the ranks have recorded other collectives in this graph: {why}")
+
+    def _explained(self, what: str, error: CommunicationError) -> CommunicationError:
+        return self._watcher.explained(self.rank, what, error)
 
     def _part(self, x: DeviceArray, part: int) -> DeviceArray:
         return x._flat(self.rank * part, (self.rank + 1) * part)

@@ -13,7 +13,10 @@ from vyre_cuda._native.collective.collective import Member
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.distributed.communicator import Communicator
 from vyre_cuda.distributed.library import open_nccl
+from vyre_cuda.distributed.local_graph import LocalGraph
 from vyre_cuda.distributed.one_shot import OneShot, open_one_shot
+from vyre_cuda.distributed.recording import Group
+from vyre_cuda.distributed.threads import Threads
 from vyre_cuda.distributed.watching import Watcher
 from vyre_cuda.errors import CommunicationError
 from vyre_cuda.ir.core.types import f32
@@ -119,6 +122,7 @@ class LocalCommunicator:
 
     def __init__(self, ranks: list[Communicator]) -> None:
         self.ranks = tuple(ranks)
+        self._threads = Threads(len(ranks))
 
     @property
     def size(self) -> int:
@@ -244,7 +248,22 @@ class LocalCommunicator:
         """
         return self._each("all_to_all", xs, out)
 
-    def group(self) -> native.Group:
+    def record(self, *, fuse: bool = False) -> LocalGraph:
+        """Graphs that record, in a `with` statement, what this thread gives to the devices instead of running it.
+
+        Parameters
+        ----------
+        fuse
+            Whether launches in a row may become one kernel, as by `Device.record`.
+
+        Returns
+        -------
+        LocalGraph
+            The graphs, for a `with` statement.
+        """
+        return LocalGraph(self, fuse=fuse)
+
+    def group(self) -> Group:
         """Collectives of this thread inside the `with` statement begin together at its end; after an exception none.
 
         Returns
@@ -252,10 +271,11 @@ class LocalCommunicator:
         context manager
             For a `with` statement.
         """
-        return native.Group()
+        return Group()
 
     def close(self) -> None:
-        """Wait for the devices' work and end the group. Graphs that have its collectives must be gone before."""
+        """Wait for the devices' work and end the group. Graphs that have its collectives end before; their replays are
+        refused from then on."""
         for device in self.devices:  # the watchers end what would wait for ever
             with suppress(CommunicationError):  # its waits have said so
                 if not device.is_closed:
@@ -267,6 +287,7 @@ class LocalCommunicator:
             thread.start()
         for thread in threads:
             thread.join()
+        self._threads.close()
 
     def __enter__(self) -> LocalCommunicator:
         return self

@@ -16,6 +16,8 @@ from vyre_cuda.distributed.messages import MAGIC, receive, send
 from vyre_cuda.distributed.server import Server
 from vyre_cuda.errors import CommunicationError, KernelTimeoutError
 
+_AFTER_LEAVING = 5.0  # seconds
+
 
 def listen(port: int) -> socket.socket:
     """A socket at a port of this machine; 0: any that is free."""
@@ -39,8 +41,8 @@ class Session:
         self._is_over = False
         threading.Thread(target=self._listen, name="vyre_cuda session", daemon=True).start()
 
-    def gather(self, name: str, value: Any, timeout: float) -> list[Any]:
-        """Each rank's value, once all have given theirs under this name."""
+    def gather(self, name: str, value: Any, timeout: float, purpose: str = "") -> list[Any]:
+        """Each rank's value, once all have given theirs under this name; `purpose` says in errors what that is for."""
         self._send({"op": "gather", "name": name, "value": value})
         limit = time.monotonic() + timeout
         with self._change:
@@ -48,12 +50,14 @@ class Session:
                 if name in self._missing:
                     break
                 if self.gone:
-                    raise self.error("a rank ended before all had joined")
+                    raise self.error(f"rank {self.rank} waits for all {purpose or 'to join'}")
+                if self.left:  # what they gave before has come by then
+                    limit = min(limit, time.monotonic() + _AFTER_LEAVING)
                 if not self._change.wait(max(limit - time.monotonic(), 0.0)) and time.monotonic() >= limit:
                     break
             else:
                 return self._gathered.pop(name)
-        raise self._late(name, timeout)
+        raise self._late(name, timeout, purpose)
 
     def publish(self, state: Any) -> None:
         """Tell rank 0 what this rank has given to its device."""
@@ -90,7 +94,7 @@ class Session:
             f"{named(self.gone)} of {self.size} ranks {_is(self.gone)} gone: {what}", sorted(self.gone)
         )
 
-    def _late(self, name: str, timeout: float) -> Exception:
+    def _late(self, name: str, timeout: float, purpose: str) -> Exception:
         with self._change:
             is_told = name in self._missing
         if not is_told:
@@ -99,8 +103,12 @@ class Session:
             self._change.wait_for(lambda: name in self._missing or self._is_over, 2.0)
             missing = self._missing.pop(name, [])
         who = named(missing) if missing else "some ranks"
+        if self.left & set(missing):
+            return CommunicationError(f"{named(missing)} left the group while rank {self.rank} waits for all {purpose}")
+        for_what = f" {purpose}" if purpose else ""
         return KernelTimeoutError(
-            f"rank {self.rank} waited {timeout:g} s for the other ranks, and {who} of {self.size} did not come"
+            f"rank {self.rank} waited {timeout:g} s for the other ranks{for_what}, and {who} of {self.size} did "
+            "not come"
         )
 
     def _send(self, message: dict[str, Any]) -> None:

@@ -25,8 +25,7 @@ class Watcher:
     """Of one rank. `session` is None for a group of one process, where nobody can be gone."""
 
     def __init__(self, member: Member, session: Session | None, number: int, limit: float) -> None:
-        self.session, self.limit = session, limit
-        self._number = number
+        self.session, self.limit, self.number = session, limit, number
         self._stop = threading.Event()
         self._told: tuple[Any, ...] = ()
         arguments = (weakref.ref(member), weakref.ref(self))
@@ -56,7 +55,7 @@ class Watcher:
         if self.session is not None and state != self._told:
             self._told = state
             self.session.publish(
-                {"number": self._number, "issued": issued, "digest": f"{digest:016x}", "last": last, "count": count}
+                {"number": self.number, "issued": issued, "digest": f"{digest:016x}", "last": last, "count": count}
             )
         why = self._reason(member, waiting, error, state)
         if why is not None:
@@ -88,7 +87,7 @@ class Watcher:
             other = others.get(rank)
             if rank == member.rank:
                 continue
-            if other is None or other["number"] != self._number:
+            if other is None or other["number"] != self.number:
                 words.append(f"rank {rank} has given none")
             elif other["issued"] != issued:
                 words.append(f"rank {rank} has given {other['issued']} (the last: {other['last']} of {other['count']})")

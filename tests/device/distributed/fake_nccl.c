@@ -2,7 +2,9 @@
  *
  * What a stream is given waits there for the other ranks, as NCCL's kernels do, until the
  * communicator is aborted. It is strict: every rank's n-th collective must be the same, of the same
- * type, size, op and root, else all of them report an error, write nothing and wait on. */
+ * type, size, op and root, else all of them report an error, write nothing and wait on. On a stream
+ * that is being captured it makes two nodes that have no order, waits for all ranks to capture as
+ * much, and then, like NCCL, does not end a communicator while a graph has its work. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -30,6 +32,7 @@ typedef struct what {
 /* Shared by the ranks. Each counter is written by one rank alone. */
 typedef struct rank_part {
   _Atomic uint64_t came, given, taken; /* joined; collectives whose input is there, and done with */
+  _Atomic uint64_t captured;
   what what;
 } rank_part;
 typedef struct letter {
@@ -48,7 +51,8 @@ typedef struct ncclComm {
   char *payload, *letters;
   int rank, size;
   void *context;
-  _Atomic int aborted;
+  _Atomic int aborted, destroyed;
+  _Atomic int graphs; /* that have its work */
   uint64_t done; /* collectives of this rank */
 } comm;
 
@@ -61,7 +65,7 @@ typedef struct work {
   char *out;
 } work;
 typedef struct batch {
-  bool is_kept; /* in a graph, which may run it again */
+  bool is_kept; /* in a graph, which may run it again, and frees it */
   int count;
   work all[];
 } batch;
@@ -73,6 +77,10 @@ static struct {
   int (*set_current)(void *);
   int (*launch)(void *, void (*)(void *), void *);
   int (*is_capturing)(void *, int *);
+  int (*capture_info)(void *, int *, uint64_t *, void **, void *const **, size_t *);
+  int (*depend)(void *, void *const *, size_t, unsigned);
+  int (*user_object)(void **, void *, void (*)(void *), unsigned, unsigned);
+  int (*retain)(void *, void *, unsigned, unsigned);
 } driver;
 static _Atomic bool is_exiting;
 
@@ -89,6 +97,10 @@ static bool find(void) {
   look_up("cuCtxGetCurrent", (void **)&driver.get_current, 13000, 0, NULL);
   look_up("cuCtxSetCurrent", (void **)&driver.set_current, 13000, 0, NULL);
   look_up("cuStreamIsCapturing", (void **)&driver.is_capturing, 13000, 0, NULL);
+  look_up("cuStreamGetCaptureInfo", (void **)&driver.capture_info, 11030, 0, NULL);
+  look_up("cuStreamUpdateCaptureDependencies", (void **)&driver.depend, 11030, 0, NULL);
+  look_up("cuUserObjectCreate", (void **)&driver.user_object, 13000, 0, NULL);
+  look_up("cuGraphRetainUserObject", (void **)&driver.retain, 13000, 0, NULL);
   look_up("cuLaunchHostFunc", (void **)&driver.launch, 13000, 0, NULL);
   atexit(at_exit); /* before the emulator ends its streams, whose work may wait here */
   return driver.launch != NULL;
@@ -246,6 +258,10 @@ static bool each(const batch *b, int kind, bool (*act)(const work *)) {
 
 static void run(void *data) {
   batch *b = data;
+  if (b->all[0].comm->destroyed) {
+    fprintf(stderr, "work of a communicator that was destroyed\n");
+    abort();
+  }
   (void)(each(b, -1, collective) && each(b, SEND, post) && each(b, RECV, fetch) &&
          each(b, SEND, is_read));
   if (!b->is_kept) free(b);
@@ -257,6 +273,42 @@ static _Thread_local struct {
   int depth, count, room;
   work *all;
 } group;
+
+static void nothing(void *data) { (void)data; }
+
+static void graph_ended(void *data) {
+  batch *b = data;
+  b->all[0].comm->graphs--;
+  free(b);
+}
+
+/* NCCL connects ranks when a collective is first needed, also if that is in a capture. */
+static bool all_capture(comm *c) {
+  board *b = c->board;
+  const uint64_t number = ++b->ranks[c->rank].captured;
+  for (int r = 0; r < c->size; r++) WAIT(c, b->ranks[r].captured >= number);
+  return true;
+}
+
+static int add_nodes(void *stream, batch *b) {
+  int status = 0;
+  void *graph = NULL, *object = NULL, *first = NULL, *before[64];
+  void *const *nodes = NULL;
+  size_t count = 0;
+  if (driver.capture_info(stream, &status, NULL, &graph, &nodes, &count) != 0 || count > 64)
+    return CUDA_FAILED;
+  if (count > 0) memcpy(before, nodes, count * sizeof *before);
+  const size_t behind = count;
+  b->all[0].comm->graphs++;
+  if (driver.user_object(&object, b, graph_ended, 1, 1) != 0 ||
+      driver.retain(graph, object, 1, 1) != 0 || driver.launch(stream, run, b) != 0)
+    return CUDA_FAILED;
+  driver.capture_info(stream, &status, NULL, &graph, &nodes, &count);
+  first = nodes[0];
+  if (driver.depend(stream, before, behind, 1) != 0 || driver.launch(stream, nothing, NULL) != 0)
+    return CUDA_FAILED;
+  return driver.depend(stream, &first, 1, 0) == 0 ? OK : CUDA_FAILED;
+}
 
 static int enqueue(const work *all, int count, const work *like) {
   batch *b = malloc(sizeof *b + (size_t)count * sizeof *all);
@@ -270,7 +322,9 @@ static int enqueue(const work *all, int count, const work *like) {
   driver.set_current(like->comm->context);
   driver.is_capturing(like->stream, &capturing);
   b->is_kept = capturing != 0;
-  const int result = driver.launch(like->stream, run, b);
+  const int result = !b->is_kept                ? driver.launch(like->stream, run, b)
+                     : all_capture(like->comm) ? add_nodes(like->stream, b)
+                                               : INTERNAL;
   driver.set_current(before);
   return result == 0 ? OK : CUDA_FAILED;
 }
@@ -300,6 +354,7 @@ static int give(work w) {
   if (w.what.type < 0 || w.what.type > 9 || w.what.op < 0 || w.what.op > 3) return INVALID_ARGUMENT;
   const uint64_t most = w.what.kind >= SEND ? LETTER : PAYLOAD;
   if (given_bytes(w.comm, &w.what) > most) return INVALID_ARGUMENT;
+  if (w.comm->size == 1 && w.what.kind < SEND && w.in == w.out) return OK;
   if (group.depth == 0) return enqueue(&w, 1, &w);
   if (group.count == group.room) {
     group.room = group.room * 2 + 16;
@@ -364,9 +419,20 @@ API int ncclCommInitRank(comm **comm_out, int size, unique_id id, int rank) {
 
 API int ncclCommAbort(comm *c) {
   c->aborted = 1; /* kept: its work may still look at it */
+  for (int i = 0; c->graphs != 0 && !is_exiting; i++) {
+    if (i == 600000) {
+      fprintf(stderr, "a graph of a communicator that ends is still there after 30 s\n");
+      abort();
+    }
+    pause_a_little();
+  }
   return OK;
 }
-API int ncclCommDestroy(comm *c) { return ncclCommAbort(c); }
+API int ncclCommDestroy(comm *c) {
+  const int result = ncclCommAbort(c);
+  c->destroyed = 1;
+  return result;
+}
 API int ncclCommGetAsyncError(comm *c, int *error) {
   *error = c->board->error;
   return OK;

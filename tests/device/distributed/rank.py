@@ -85,6 +85,116 @@ def other_sizes(device: vc.Device) -> None:
         time.sleep(0.5)
 
 
+def _sum(device: vc.Device, comm: vc.distributed.Communicator, x: vc.DeviceArray) -> vc.Graph:
+    """x + 1 of all ranks, and what a copy keeps of it, once more added to itself by a group."""
+    b = vc.Builder("add")
+    p = b.inout("x", vc.i64)
+    with b.if_(vc.global_id.x < p.size):
+        p[vc.global_id.x] = p[vc.global_id.x] + 1
+    kernel, copy = device.compile(b.build()), device.zeros(x.size, vc.i64)
+    with device.record() as graph:
+        kernel.launch(x)
+        comm.all_reduce(x)
+        copy.copy_from(x)
+        with comm.group():
+            comm.all_reduce(copy, op="max")
+            comm.all_reduce(x, op="min")
+        kernel.launch(x)
+    return graph
+
+
+def graphs(device: vc.Device) -> None:
+    """Many replays, with work between them and data that changes."""
+    with vc.distributed.join(device, timeout=60) as comm:
+        x = device.array(np.arange(N, dtype=np.int64) * comm.rank)
+        graph = _sum(device, comm, x)
+        expected = [np.arange(N, dtype=np.int64) * rank for rank in range(comm.size)]
+        for number in range(20):
+            graph.replay()
+            expected = [sum(each + 1 for each in expected) + 1] * comm.size
+            if number % 5 == 4:
+                expected = [(each + rank) % 1000 for rank, each in enumerate(expected)]
+                x.copy_from((x.numpy() + comm.rank) % 1000)
+        assert (x.numpy() == expected[comm.rank]).all()
+        for _ in range(2):  # others of the same communicator, which go one after the other
+            with device.record(fuse=True) as other:
+                comm.all_reduce(x, op="min")
+            other.replay()
+            del other
+        assert (x.numpy() == np.minimum.reduce(expected)).all()
+    try:
+        graph.replay()
+    except ValueError as error:
+        print("graphs hold, and then", error, flush=True)
+
+
+def killed_in_a_replay(device: vc.Device) -> None:
+    """The last rank ends without a word while the others' replays wait for it."""
+    with vc.distributed.join(device, timeout=60) as comm:
+        x = device.zeros(N, vc.i64)
+        graph = _sum(device, comm, x)
+        graph.replay()
+        device.synchronize()
+        if comm.rank == comm.size - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        begin = time.monotonic()
+        try:
+            graph.replay()
+            x.numpy()
+        except vc.CommunicationError as error:
+            print("told", time.monotonic() - begin < 30, error, flush=True)
+        try:
+            graph.replay()
+        except vc.CommunicationError:
+            print("refused from then on", flush=True)
+    print("closed", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+
+
+def killed_before_a_replay(device: vc.Device) -> None:
+    """The last rank ends before the first replay, which the others compare with it."""
+    with vc.distributed.join(device, timeout=60) as comm:
+        if comm.rank == comm.size - 1:
+            time.sleep(1.0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            _sum(device, comm, device.zeros(N, vc.i64)).replay()
+        except vc.CommunicationError as error:
+            print("told", error, flush=True)
+
+
+def other_steps(device: vc.Device) -> None:
+    """One rank has recorded other collectives; then all the same."""
+    with vc.distributed.join(device, timeout=60, limit=20.0) as comm:
+        x = device.full(8, 1, vc.i32)
+        with device.record() as graph:
+            comm.all_reduce(x)
+            if comm.rank == 1:
+                comm.all_reduce(x, op="max")
+        try:
+            graph.replay()
+        except vc.CommunicationError as error:
+            print("told", error, flush=True)
+        with device.record() as graph:
+            comm.all_reduce(x)
+        graph.replay()
+        assert x.numpy().tolist() == [comm.size] * 8
+        print("usable", flush=True)
+
+
+def late_replay(device: vc.Device) -> None:
+    """Rank 1 never replays its graph."""
+    with vc.distributed.join(device, timeout=60, limit=1.0) as comm:
+        with device.record() as graph:
+            comm.all_reduce(device.zeros(8, vc.f32))
+        if comm.rank == 0:
+            try:
+                graph.replay()
+            except vc.KernelTimeoutError as error:
+                print("told", error, flush=True)
+        else:
+            time.sleep(2.0)
+
+
 def never_coming(device: vc.Device) -> None:
     try:
         vc.distributed.join(device, timeout=2.0)

@@ -167,6 +167,58 @@ def test_ranks_that_do_not_agree_are_told_in_words(start, scene):
 
 
 @pytest.mark.thin
+def test_graphs_are_replayed_many_times(start, gpus):
+    for status, output in start("graphs", LAUNCHERS["torchrun"], min(gpus, 2)):
+        assert status == 0, output
+        assert "graphs hold, and then the communicator is closed" in output
+
+
+@pytest.mark.thin
+def test_a_rank_that_is_killed_in_a_replay_is_named_to_the_others(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("killed_in_a_replay", LAUNCHERS["torchrun"])
+
+    for status, output in ended[:-1]:
+        assert status == 0, output
+        assert f"told True rank {len(ended) - 1} of {len(ended)} ranks is gone" in output
+        assert "refused from then on" in output
+        assert "closed [1, 1]" in output
+    assert ended[-1][0] == -9
+
+
+@pytest.mark.thin
+def test_a_rank_that_is_gone_before_the_first_replay_is_named(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("killed_before_a_replay", LAUNCHERS["torchrun"], 2)
+
+    status, output = ended[0]
+    assert status == 0, output
+    assert "told rank 1 of 2 ranks is gone: rank 0 " in output
+
+
+@pytest.mark.thin
+def test_ranks_that_recorded_other_steps_are_told_at_the_first_replay(start, gpus):
+    if gpus < 2:
+        return
+    for status, output in start("other_steps", LAUNCHERS["torchrun"], 2):
+        assert status == 0, output
+        assert "collective 2 of rank 0 is none, and of rank 1 all_reduce of 8 i32 by max" in output
+        assert "usable" in output
+
+
+@pytest.mark.thin
+def test_a_rank_that_never_replays_is_named(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("late_replay", LAUNCHERS["torchrun"], 2)
+
+    assert [status for status, _ in ended] == [0, 0], ended
+    assert "to replay a graph with collectives, and rank 1 of 2 did not come" in ended[0][1]
+
+
+@pytest.mark.thin
 def test_a_rank_that_never_comes_is_named(start):
     ended = start("never_coming", LAUNCHERS["torchrun"], 3, started=2)
 

@@ -1,7 +1,7 @@
 # The part of the public header about collectives, for Cython.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_buffer, vyc_context, vyc_prepared, vyc_status, vyc_stream
+from vyre_cuda._native.core.c_api cimport vyc_buffer, vyc_context, vyc_graph, vyc_prepared, vyc_status, vyc_stream
 
 cdef extern from "vyre_cuda.h" nogil:
     ctypedef struct vyc_communicator
@@ -43,6 +43,8 @@ cdef extern from "vyre_cuda.h" nogil:
         vyc_communicator **communicator_out, vyc_context *context, const uint8_t *id, int32_t rank, int32_t size,
         int64_t timeout_ns)
     void vyc_communicator_release(vyc_communicator *communicator)
+    void vyc_communicator_close(vyc_communicator *communicator)
+    vyc_status vyc_communicator_check(vyc_communicator *communicator, const vyc_collective *collective)
     vyc_status vyc_communicator_run(vyc_communicator *communicator, const vyc_collective *collective)
     vyc_status vyc_collectives_begin()
     vyc_status vyc_collectives_end()
@@ -54,3 +56,6 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_one_shot_open(vyc_communicator **members, uint32_t count, uint64_t most_bytes)
     vyc_status vyc_one_shot_add(vyc_communicator *communicator, uint32_t type, uint32_t op, vyc_prepared *prepared)
     vyc_status vyc_one_shot_limit(vyc_communicator *communicator, uint64_t bytes)
+    vyc_status vyc_graph_add_collectives(
+        vyc_graph *graph, uint32_t *step_out, vyc_communicator *communicator, uint32_t count,
+        const vyc_collective *collectives)

@@ -1,5 +1,5 @@
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.core.context import Context
@@ -14,6 +14,9 @@ SEND: Final[int]
 RECEIVE: Final[int]
 KINDS: Final[tuple[str, ...]]
 ONE_SHOT_BLOCK_BYTES: Final[int]
+
+# (kind, type, op, peer, what is read, what is written, count)
+Part: TypeAlias = tuple[int, int, int, int, Span | None, Span | None, int]
 
 def nccl_open(path: str | None) -> None: ...
 def nccl_version() -> int: ...
@@ -44,6 +47,7 @@ class Member:
         count: int,
         stream: Any = None,
     ) -> None: ...
+    def check(self, part: Part | None = None) -> None: ...
     def watch(self) -> tuple[bool, int, int, float, str, int, int]: ...
     def add_one_shot(self, type: int, op: int, prepared: PreparedKernel) -> None: ...
     def limit_one_shot(self, bytes: int) -> None: ...

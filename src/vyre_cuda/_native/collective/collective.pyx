@@ -8,10 +8,10 @@ from libc.string cimport memset
 from vyre_cuda._native.collective.c_collective cimport (
     VYC_ALL_GATHER, VYC_ALL_REDUCE, VYC_ALL_TO_ALL, VYC_BROADCAST, VYC_COMMUNICATOR_ID_BYTES, VYC_RECEIVE,
     VYC_REDUCE_SCATTER, VYC_SEND, vyc_collective, vyc_collectives_begin, vyc_collectives_cancel,
-    vyc_collectives_end, vyc_communicator, vyc_communicator_abort, vyc_communicator_create,
-    vyc_communicator_release, vyc_communicator_run, vyc_communicator_state, vyc_communicator_watch, vyc_nccl_open,
-    vyc_nccl_unique_id, vyc_nccl_version, VYC_ONE_SHOT_BLOCK_BYTES, vyc_one_shot_add, vyc_one_shot_limit,
-    vyc_one_shot_open,
+    vyc_collectives_end, vyc_communicator, vyc_communicator_abort, vyc_communicator_check, vyc_communicator_close,
+    vyc_communicator_create, vyc_communicator_release, vyc_communicator_run, vyc_communicator_state,
+    vyc_communicator_watch, vyc_nccl_open, vyc_nccl_unique_id, vyc_nccl_version, VYC_ONE_SHOT_BLOCK_BYTES,
+    vyc_one_shot_add, vyc_one_shot_limit, vyc_one_shot_open,
 )
 from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.core.c_api cimport VYC_OK, vyc_buffer, vyc_status, vyc_stream
@@ -68,13 +68,6 @@ class Group:
 cdef class Member:
     """One rank of a group of devices."""
 
-    cdef vyc_communicator *_h
-    cdef int _users  # threads that are in the middle of a call; changed with the GIL, or by nobody else
-    cdef object __weakref__
-    cdef readonly Context context
-    cdef readonly int rank
-    cdef readonly int size
-
     def __init__(self, Context context not None, bytes identity not None, int rank, int size,
                  int64_t timeout_ns) -> None:
         """Returns when all ranks have come; KernelTimeoutError at the time limit."""
@@ -92,7 +85,7 @@ cdef class Member:
             vyc_communicator_release(self._h)
 
     def close(self) -> None:
-        """ValueError while another thread gives it work."""
+        """End it, and the graphs that have its collectives before. ValueError while another thread gives it work."""
         cdef vyc_communicator *handle = self._h
         with cython.critical_section(self):
             if self._users != 0:
@@ -100,6 +93,7 @@ cdef class Member:
             handle = self._h
             self._h = NULL
         with nogil:
+            vyc_communicator_close(handle)
             vyc_communicator_release(handle)
 
     @property
@@ -109,23 +103,24 @@ cdef class Member:
     def run(self, int kind, int type, int op, int peer, Span source, Span out, uint64_t count, stream=None) -> None:
         """Give one collective of `count` elements (see vyc_collective) to a stream."""
         cdef vyc_collective w
-        cdef Buffer from_buffer = None, to_buffer = None
         cdef Stream on = stream_of(self.context, stream)
-        memset(&w, 0, sizeof(w))
-        w.struct_size = sizeof(w)
-        w.kind, w.type, w.op, w.peer, w.count = kind, type, op, peer, count
-        if source is not None:
-            from_buffer = held(source)
-            w.input, w.in_offset = from_buffer._h, source.offset
-        if out is not None:
-            to_buffer = from_buffer if out is source else held(out)
-            w.out, w.out_offset = to_buffer._h, out.offset
+        cdef tuple keep = collective_of(&w, (kind, type, op, peer, source, out, count))
         if on is not None:
             w.stream = on._h
         self.enter()
         try:
             with nogil:
                 check(vyc_communicator_run(self._h, &w))
+        finally:
+            self.leave()
+
+    def check(self, tuple part=None) -> None:
+        """Refuse what cannot be a step of a graph; None: refuse if nothing could be given to the device now."""
+        cdef vyc_collective w
+        cdef tuple keep = () if part is None else collective_of(&w, part)
+        self.enter()
+        try:
+            check(vyc_communicator_check(self._h, NULL if part is None else &w))
         finally:
             self.leave()
 
@@ -203,6 +198,21 @@ def one_shot_open(list members not None, uint64_t most_bytes) -> None:
         for member in members[:entered]:
             (<Member>member).leave()
         free(handles)
+
+
+cdef tuple collective_of(vyc_collective *made, tuple part):
+    cdef Buffer from_buffer = None, to_buffer = None
+    cdef Span source = part[4], out = part[5]
+    memset(made, 0, sizeof(made[0]))
+    made.struct_size = sizeof(made[0])
+    made.kind, made.type, made.op, made.peer, made.count = part[0], part[1], part[2], part[3], part[6]
+    if source is not None:
+        from_buffer = held(source)
+        made.input, made.in_offset = from_buffer._h, source.offset
+    if out is not None:
+        to_buffer = from_buffer if out is source else held(out)
+        made.out, made.out_offset = to_buffer._h, out.offset
+    return from_buffer, to_buffer
 
 
 cdef Buffer held(Span span):

@@ -427,6 +427,7 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_NODE_CLEAR
         VYC_NODE_LOOP
         VYC_NODE_CONTROL
+        VYC_NODE_COLLECTIVE
 
     ctypedef struct vyc_graph_node:
         uint32_t struct_size

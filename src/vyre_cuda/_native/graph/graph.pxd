@@ -24,6 +24,7 @@ cdef class Graph:
     cdef vyc_graph *_h
     cdef Context _context
     cdef bint _long
+    cdef bint _communicates
     cdef object _last
     cdef Seen *_seen  # where the last launch came from
 

@@ -13,13 +13,15 @@ from libc.string cimport memset
 cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_E_INVALID, VYC_NODE_CLEAR, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
+    VYC_E_INVALID, VYC_NODE_CLEAR, VYC_NODE_COLLECTIVE, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
     VYC_SYMBOL_ARRAY, VYC_SYMBOL_SCALAR, vyc_graph_add_launch, vyc_graph_add_rows, vyc_graph_add_symbol, vyc_graph_add_tables, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
     vyc_graph_finish, vyc_graph_in_turns, vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at,
     vyc_graph_launch_between, vyc_graph_launch_with, vyc_graph_node, vyc_graph_node_get, vyc_graph_own,
     vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_symbol, vyc_graph_transfer, vyc_graph_update, vyc_graph_use,
     vyc_prepared, vyc_rows, vyc_status, vyc_stream, vyc_symbol_value,
 )
+from vyre_cuda._native.collective.c_collective cimport vyc_collective, vyc_graph_add_collectives
+from vyre_cuda._native.collective.collective cimport Member, collective_of
 from vyre_cuda._native.core.context cimport Context, Event, Stream, load, looks_deep
 from vyre_cuda._native.memory.adopted cimport stream_of
 from vyre_cuda._native.memory.memory cimport Buffer, Pinned, Span, buffer_of, pinned_of
@@ -50,6 +52,7 @@ cdef dict KINDS = {
     VYC_NODE_CLEAR: "clear",
     VYC_NODE_LOOP: "loop",
     VYC_NODE_CONTROL: "control",
+    VYC_NODE_COLLECTIVE: "collective",
 }
 
 cdef enum:
@@ -174,6 +177,27 @@ cdef class Graph:
         check(vyc_graph_add_transfer(self._h, &step, &transfer.transfer))
         return step
 
+    def add_collectives(self, Member member not None, list parts not None) -> int:
+        """Collectives that begin together; each is what `Member.check` takes. Launches wait without the GIL then:
+        the driver may keep one until other threads make theirs."""
+        cdef vyc_collective *made = <vyc_collective *>malloc((len(parts) + 1) * sizeof(vyc_collective))
+        cdef list keep = []
+        cdef uint32_t step = 0
+        cdef uint32_t count = 0
+        if made == NULL:
+            raise MemoryError
+        member.enter()
+        try:
+            for part in parts:
+                keep.append(collective_of(&made[count], part))
+                count += 1
+            check(vyc_graph_add_collectives(self._h, &step, member._h, count, made))
+        finally:
+            member.leave()
+            free(made)
+        self._communicates = True
+        return step
+
     def repeat_begin(self, uint64_t times, Span until, uint32_t until_bytes) -> int:
         """`until`: the device tests its first element after each repetition; None: `times` times."""
         cdef uint32_t step = 0
@@ -217,7 +241,7 @@ cdef class Graph:
     def finish(self) -> None:
         with nogil:
             check(vyc_graph_finish(self._h))
-        self._long = self.info()["node_count"] > LONG
+        self._long = self._communicates or self.info()["node_count"] > LONG
 
     def launch(self, list changes not None, Stream stream) -> None:
         """`changes`: (step, Arguments or Transfer) each, in the order of steps; they apply to this launch only."""

@@ -9,6 +9,7 @@ from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.graph import graph as native
 from vyre_cuda.later import later
 from vyre_cuda.runtime.graph.arena import Arena
+from vyre_cuda.runtime.graph.collective_step import CollectiveStep
 from vyre_cuda.runtime.graph.graph_steps import (
     CopyStep,
     LaunchStep,
@@ -95,6 +96,8 @@ class Built:
         elif isinstance(step, LoadedStep):
             assert step.prepared is not None  # it was bound for that
             number = self.native.add_launch(step.prepared, parameters)
+        elif isinstance(step, CollectiveStep):
+            number = self.native.add_collectives(step.rank._member, parameters)
         else:
             number = self.native.add_transfer(parameters)
         for name in {symbol.name for symbol in step.symbols}:

@@ -36,6 +36,7 @@ from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass, field, replace
 from vyre_cuda.runtime.base.symbol import Symbol
+from vyre_cuda.runtime.graph.collective_step import CollectiveStep
 from vyre_cuda.runtime.graph.graph_steps import (
     CopyStep,
     FillStep,
@@ -213,6 +214,11 @@ class _Recorder:
             case RowsStep() | TablesStep():
                 for launch in step.launches:
                     self._touch(launch)
+            case CollectiveStep():
+                raise UnsupportedError(
+                    f"{step.label}: a bundle cannot hold collectives, which need the communicator of this process",
+                    capability="collectives",
+                )
             case LoadedStep():
                 raise UnsupportedError(
                     f"kernel {step.kernel.name} was loaded; a bundle holds only kernels compiled from Programs",
@@ -268,7 +274,7 @@ class _Recorder:
                 if step.until is None:
                     return GraphStep(REPEAT, times=step.times)
                 return GraphStep(REPEAT, (self._span(step.until),), type=step.until.type, times=step.times)
-            case LoadedStep() | RowsStep() | TablesStep():
+            case CollectiveStep() | LoadedStep() | RowsStep() | TablesStep():
                 raise AssertionError  # refused before, or several rows
 
     def _launch(self, step: LaunchStep) -> GraphStep:

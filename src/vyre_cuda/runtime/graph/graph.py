@@ -15,11 +15,12 @@ from vyre_cuda._native.graph import graph as native
 from vyre_cuda._native.memory.adopted import event_on, named_stream, order_stream
 from vyre_cuda.bundles.graphs import RecordedGraph
 from vyre_cuda.bundles.write import bundle
-from vyre_cuda.errors import DeviceUnavailableError, RecordingError
+from vyre_cuda.errors import CommunicationError, DeviceUnavailableError, RecordingError
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.range_names import REPLAY
 from vyre_cuda.runtime.graph.bundle_graph import recorded_graph
+from vyre_cuda.runtime.graph.collective_step import ranks_of
 from vyre_cuda.runtime.graph.dot import dot
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, kept
 from vyre_cuda.runtime.graph.recorder import Recorder
@@ -28,6 +29,7 @@ from vyre_cuda.runtime.waiting.pending import PendingReplay
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.graph import explained
+    from vyre_cuda.runtime.graph.built import Changes
     from vyre_cuda.runtime.graph.bundled_plan import BundledPlan
 else:
     explained = later("vyre_cuda.runtime.graph.explained")
@@ -72,7 +74,7 @@ class Graph(Recorder):
                 f"{self._open[-1]} is still open at the end of the recording; "
                 "its `with` block must end inside the recording"
             )
-        if not self._missing() and not self._fuse:
+        if not self._missing() and not self._fuse and not self._communicates:
             self._build_once(self._values, None)
         self._extent = f"{len(self._steps)} steps"
         self._state = "recorded"
@@ -96,6 +98,16 @@ class Graph(Recorder):
                 watch.note(f"replay of {self._extent}", (), (), symbols)
             self._launched(native.Graph.launch, stream, symbols)
 
+    def _launch_ready(
+        self, built: native.Graph, changes: Changes, on: Stream | None, symbols: Mapping[str, Any]
+    ) -> None:
+        """A replay that `_ready` has prepared."""
+        watch = self.device._watch
+        with watch.profiled(REPLAY, self._extent):
+            if watch.traces:
+                watch.note(f"replay of {self._extent}", (), (), symbols)
+            built.launch(changes, on)
+
     def _launched(self, launch: Callable[..., _Given], stream: Any, symbols: Mapping[str, Any]) -> _Given:
         """The result of launching native.Graph, with the changes that these symbols make."""
         on = named_stream(self.device.context, stream)
@@ -103,13 +115,17 @@ class Graph(Recorder):
         if not symbols and built is not None and not self._missing():
             return launch(built, [], on)
         with self._lock:  # steps that change and those that stay see the symbols of the same moment
-            given = self._given(symbols)
-            if self._native is None or self._versions.wants(fuse=self._fuse):
-                # Values given for this replay are not seen by others.
-                self._build_once({**given, **self._values}, on)
-            names = self._users.keys() - self._values.keys() | symbols.keys()
-            built, changes = self._versions.changed(names, given, self._values, on)
+            built, changes = self._ready(on, symbols)
             return launch(built, changes, on)
+
+    def _ready(self, on: Stream | None, symbols: Mapping[str, Any]) -> tuple[native.Graph, Changes]:
+        """The driver's graph, and the changes that these symbols make."""
+        given = self._given(symbols)
+        if self._native is None or self._versions.wants(fuse=self._fuse):
+            # Values given for this replay are not seen by others.
+            self._build_once({**given, **self._values}, on)
+        names = self._users.keys() - self._values.keys() | symbols.keys()
+        return self._versions.changed(names, given, self._values, on)
 
     def submit(self, *, stream: Any = None, **symbols: Any) -> PendingReplay:
         """Replay, and return what waits for this replay.
@@ -223,10 +239,12 @@ class Graph(Recorder):
         Raises
         ------
         RecordingError
-            The graph is still being recorded.
+            The graph is still being recorded, or has collectives and was made already.
         """
         self._check_recorded()
         with self._lock:
+            if self._communicates and self._native is not None and not self._fuse:
+                raise RecordingError("the graph has collectives and was made already: record it with fuse=True")
             self._fuse = True
             self._look()
             if not self._missing():
@@ -258,8 +276,20 @@ class Graph(Recorder):
     def _build_once(self, given: Mapping[str, Any], on: Stream | None) -> None:
         with self._lock:
             if self._native is None or self._versions.wants(fuse=self._fuse):
-                self._native = self._versions.make(given, on, self._bound, fuse=self._fuse)
+                if self._communicates:
+                    self._agree()
+                try:
+                    self._native = self._versions.make(given, on, self._bound, fuse=self._fuse)
+                except CommunicationError as error:
+                    rank = next(iter(ranks_of(self._steps)))
+                    raise rank._explained("a graph with collectives", error) from None
                 self._look()
+
+    def _agree(self) -> None:
+        """Ranks that have recorded other collectives are told so, where NCCL would wait for ever."""
+        if self._group is None:
+            for rank, steps in ranks_of(self._steps).items():
+                rank._agree(steps)
 
     def _look(self) -> None:
         """Note whether replays with values can simply be launched."""

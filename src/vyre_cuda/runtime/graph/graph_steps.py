@@ -20,6 +20,7 @@ from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass, field
 from vyre_cuda.runtime.base.symbol import Symbol
+from vyre_cuda.runtime.graph.collective_step import CollectiveStep
 from vyre_cuda.runtime.graph.temporary import in_place
 from vyre_cuda.runtime.kernel.arguments import check_array, device_arguments
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -317,7 +318,7 @@ class RepeatStep:
         return "repeat" if self.times == 0 else f"repeat {self.times} times"
 
 
-Step: TypeAlias = LaunchStep | RowsStep | TablesStep | LoadedStep | CopyStep | FillStep
+Step: TypeAlias = LaunchStep | RowsStep | TablesStep | LoadedStep | CopyStep | FillStep | CollectiveStep
 
 
 def is_host(value: Any) -> bool:

@@ -12,6 +12,7 @@ from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.passes import steps as merged
 from vyre_cuda.passes.specialize import specialized
 from vyre_cuda.runtime.base.symbol import Symbol
+from vyre_cuda.runtime.graph.collective_step import CollectiveStep
 from vyre_cuda.runtime.graph.graph_steps import LaunchStep, LoadedStep, RepeatStep, RowsStep, Step, TablesStep
 from vyre_cuda.runtime.graph.temporary import Root, Temporary
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -38,6 +39,8 @@ def why_apart(step: Step | RepeatStep, given: Mapping[str, Any]) -> str:
         return "it is a kernel from device.load, whose program is not known"
     if isinstance(step, RepeatStep):
         return "it is a loop"
+    if isinstance(step, CollectiveStep):
+        return "it is a collective, which other devices take part in"
     if not isinstance(step, LaunchStep):
         return "it is not a launch"
     program = step.kernel.program

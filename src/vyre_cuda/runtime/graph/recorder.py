@@ -15,6 +15,7 @@ from vyre_cuda.errors import RecordingError
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
 from vyre_cuda.runtime.graph.built import has_temporaries
+from vyre_cuda.runtime.graph.collective_step import CollectiveStep
 from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step, kept
 from vyre_cuda.runtime.graph.recording import Repeat, Temporaries, check_times, with_defaults
 from vyre_cuda.runtime.graph.temporary import Temporary
@@ -44,6 +45,8 @@ class Recorder(native.Replayer):
         self._open: list[Repeat] = []
         self._end: weakref.finalize[[int], Recorder] | None = None
         self._bound: dict[int, Any] = {}  # the parameters of steps without symbols, by place
+        self._communicates = False  # some steps are collectives
+        self._group: object | None = None  # what records it beside the graphs of other devices
         self._temporaries = Temporaries()
         self._versions = Versions(device, self._steps)
         self._lock = threading.RLock()  # binding values may run user code
@@ -155,10 +158,20 @@ class Recorder(native.Replayer):
     def _fill(self, to: DeviceArray, value: Any) -> None:
         self._add(FillStep(kept(to), value))
 
+    def _collectives(self, step: CollectiveStep) -> None:
+        self._check_recording()
+        self._add(step)
+
     def _add(self, *steps: Step | RepeatStep) -> None:
         """Record all of the steps or none: an error in a step is raised where it is recorded."""
         if any(each.dropped for each in self._open):
             return
+        communicates = any(isinstance(step, CollectiveStep) for step in steps)
+        if communicates and self._open:
+            raise RecordingError(
+                f"a collective inside {self._open[-1]}: the device cannot repeat it alone; record it for each pass, in "
+                "a Python loop"
+            )
         values, bound = self._values, {}
         for place, step in enumerate(steps, len(self._steps)):
             for value in step.operands:
@@ -179,6 +192,7 @@ class Recorder(native.Replayer):
         self._values = values
         self._bound.update(bound)
         self._steps += steps
+        self._communicates |= communicates
         for step in steps:
             if not isinstance(step, RepeatStep):
                 for name in {symbol.name for symbol in step.symbols}:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.graph.graph import Graph as NativeGraph
-from vyre_cuda.errors import DeviceUnavailableError, Error
+from vyre_cuda.errors import CommunicationError, DeviceUnavailableError, Error, RecordingError
 from vyre_cuda.later import later
 from vyre_cuda.runtime.graph.arena import Arena
 from vyre_cuda.runtime.graph.built import Built, Changes
 from vyre_cuda.runtime.graph.bundle_graph import Exported
+from vyre_cuda.runtime.graph.collective_step import ranks_of
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step, kept
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Versions:
                 self._fused = fused
             self.plan = plan
             self._hold(given)
-        except DeviceUnavailableError:
+        except (CommunicationError, DeviceUnavailableError):
             raise
         except (Error, MemoryError, TypeError, ValueError, OverflowError) as error:  # the last three of wrong values
             self.plan = None
@@ -124,6 +125,11 @@ class Versions:
 
     def _beside(self, given: Mapping[str, Any], on: Stream | None = None) -> Built:
         if self._plain is None:
+            if ranks_of(self._steps):
+                raise RecordingError(
+                    "the graph has collectives, so it is made once, by all ranks together, and its merged steps do not "
+                    "fit these values: record another graph for them, or one without fuse=True"
+                )
             made = Built(self._device, self._steps, given, on)
             if self._fused is not None:
                 made.native.run_in_turns(self._fused.native)

@@ -1,0 +1,171 @@
+/* Steps of a graph that are collectives: what they hold and touch, their nodes, and what a launch
+ * of a graph that has some looks at. NCCL makes the nodes, so the graph is made once, and ends
+ * before the communicators do. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+/* ---- captors -------------------------------------------------------------------------------- */
+
+/* A communicator of the graph, which ends the graph before itself. */
+typedef struct of_graph {
+  vyc_captor captor;
+  vyc_graph *graph;
+} of_graph;
+
+struct vyc_graph_captors {
+  uint32_t count, room;
+  of_graph **all; /* each apart, because communicators list them */
+};
+
+static bool end_graph(vyc_captor *captor) {
+  vyc_graph *graph = ((of_graph *)(void *)captor)->graph;
+  if (!vyc__claim_try(&graph->lead->claim)) return false;
+  vyc__graph_unbuild(graph);
+  vyc__graph_unclaim(graph);
+  return true;
+}
+
+static vyc_status captors_of(vyc_graph *graph, vyc_graph_captors **captors_out) {
+  if (graph->captors == NULL) graph->captors = calloc(1, sizeof *graph->captors);
+  *captors_out = graph->captors;
+  return graph->captors != NULL ? VYC_OK : vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+}
+
+static vyc_status belong_to(vyc_graph *graph, vyc_communicator *communicator) {
+  vyc_graph_captors *captors;
+  VYC_TRY(captors_of(graph, &captors));
+  for (uint32_t i = 0; i < captors->count; i++)
+    if (captors->all[i]->captor.communicator == communicator) return VYC_OK;
+  VYC_TRY(vyc__grow(&captors->all, &captors->room, captors->count + 1, sizeof *captors->all));
+  of_graph *made = calloc(1, sizeof *made);
+  if (made == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  *made = (of_graph){.captor = {.communicator = communicator, .end = end_graph}, .graph = graph};
+  vyc__child_retain(&communicator->child);
+  captors->all[captors->count++] = made;
+  vyc__captor_add(&made->captor);
+  return VYC_OK;
+}
+
+void vyc__captors_leave(vyc_graph *graph) {
+  for (uint32_t i = 0; graph->captors != NULL && i < graph->captors->count; i++)
+    vyc__captor_remove(&graph->captors->all[i]->captor);
+}
+
+void vyc__captors_free(vyc_graph *graph) {
+  if (graph->captors == NULL) return;
+  for (uint32_t i = 0; i < graph->captors->count; i++) {
+    vyc_communicator_release(graph->captors->all[i]->captor.communicator);
+    free(graph->captors->all[i]);
+  }
+  free(graph->captors->all);
+  free(graph->captors);
+}
+
+/* ---- adding --------------------------------------------------------------------------------- */
+
+static vyc_status make(vyc_collectives **made_out, vyc_step *step, vyc_communicator *communicator,
+                       uint32_t count, const vyc_collective *all) {
+  vyc_collectives *made = calloc(1, sizeof *made + count * sizeof *all);
+  step->built = calloc(2 * (size_t)count + 1, sizeof *step->built);
+  if (made == NULL || step->built == NULL) {
+    free(made);
+    free(step->built);
+    return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  }
+  made->communicator = communicator;
+  made->count = count;
+  memcpy(made->all, all, count * sizeof *all);
+  *made_out = made;
+  return VYC_OK;
+}
+
+static void hold(const vyc_collectives *of) {
+  vyc__child_retain(&of->communicator->child);
+  for (uint32_t i = 0; i < of->count; i++) {
+    if (of->all[i].in != NULL) vyc__child_retain(&of->all[i].in->child);
+    if (of->all[i].out != NULL) vyc__child_retain(&of->all[i].out->child);
+  }
+}
+
+static vyc_status add(vyc_graph *graph, uint32_t *step_out, vyc_communicator *communicator,
+                      uint32_t count, const vyc_collective *all) {
+  vyc_step step = {.kind = STEP_COLLECTIVES, .first_node = VYC_NONE};
+  uint32_t number = 0;
+  if (graph->open_count > 0)
+    return vyc__fail(VYC_E_INVALID, "graph",
+                     "a collective cannot be in a repetition: record it for each pass");
+  VYC_TRY(belong_to(graph, communicator));
+  VYC_TRY(make(&step.collectives, &step, communicator, count, all));
+  const vyc_status status = vyc__add_step(graph, &number, &step);
+  if (status != VYC_OK) {
+    free(step.collectives);
+    free(step.built);
+    return status;
+  }
+  hold(step.collectives);
+  if (step_out != NULL) *step_out = number;
+  return VYC_OK;
+}
+
+vyc_status vyc_graph_add_collectives(vyc_graph *graph, uint32_t *step_out,
+                                     vyc_communicator *communicator, uint32_t count,
+                                     const vyc_collective *collectives) {
+  VYC_REQUIRE(graph != NULL && communicator != NULL && count > 0 && collectives != NULL);
+  VYC_REQUIRE(communicator->child.context == graph->child.context);
+  for (uint32_t i = 0; i < count; i++) {
+    VYC_REQUIRE(collectives[i].stream == NULL);
+    VYC_TRY(vyc_communicator_check(communicator, &collectives[i]));
+  }
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(graph->child.context, &scope));
+  vyc__graph_claim(graph);
+  const vyc_status status = add(graph, step_out, communicator, count, collectives);
+  vyc__graph_unclaim(graph);
+  vyc__leave(graph->child.context, &scope);
+  return status;
+}
+
+/* ---- launching ------------------------------------------------------------------------------ */
+
+vyc_status vyc__graph_may_communicate(const vyc_graph *graph) {
+  for (uint32_t i = 0; i < graph->captors->count; i++)
+    VYC_TRY(vyc__communicator_may_run(graph->captors->all[i]->captor.communicator, "graph"));
+  return VYC_OK;
+}
+
+/* A communicator that ends meanwhile gives up a graph that it finds claimed, as it is now. */
+static vyc_status end_with_communicators(vyc_graph *graph) {
+  for (uint32_t i = 0; i < graph->captors->count; i++) {
+    const vyc_status status =
+        vyc__communicator_check(graph->captors->all[i]->captor.communicator, "graph");
+    if (status == VYC_OK) continue;
+    vyc__record_keep();
+    vyc__graph_unbuild(graph);
+    vyc__record_resume();
+    return status;
+  }
+  return VYC_OK;
+}
+
+vyc_status vyc__graph_communicated(vyc_graph *graph, CUstream stream, vyc_status status) {
+  for (uint32_t i = 0; i < graph->step_count; i++) {
+    const vyc_collectives *of = graph->steps[i].collectives;
+    if (of != NULL) vyc__collectives_launched(of->communicator, of->all, of->count, stream);
+  }
+  const vyc_status ended = end_with_communicators(graph);
+  return status == VYC_OK ? ended : status;
+}
+
+vyc_status vyc__graph_made_once(void) {
+  return vyc__fail(VYC_E_INVALID, "graph",
+                   "the graph has collectives, so it is made once, by all ranks together, and this "
+                   "launch needs other nodes or another order: record another graph for it");
+}
+
+vyc_status vyc__graph_never_captured(void) {
+  return vyc__fail(VYC_E_INVALID, "graph",
+                   "somebody captures the stream, and a graph with collectives cannot be part of "
+                   "what others capture");
+}

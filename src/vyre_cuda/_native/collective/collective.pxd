@@ -1,0 +1,18 @@
+from vyre_cuda._native.collective.c_collective cimport vyc_collective, vyc_communicator
+from vyre_cuda._native.core.context cimport Context
+
+
+cdef class Member:
+    cdef vyc_communicator *_h
+    cdef int _users  # threads that are in the middle of a call; changed with the GIL, or by nobody else
+    cdef object __weakref__
+    cdef readonly Context context
+    cdef readonly int rank
+    cdef readonly int size
+
+    cdef int enter(self) except -1
+    cdef void leave(self) noexcept
+
+
+# `part`: (kind, type, op, peer, what is read, what is written, count). Returns the buffers, which the caller keeps.
+cdef tuple collective_of(vyc_collective *made, tuple part)

@@ -1,0 +1,114 @@
+"""Collectives in recorded graphs: which of them are one step, and whether all ranks have recorded the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from vyre_cuda._native.collective import collective as native
+from vyre_cuda.errors import RecordingError
+from vyre_cuda.runtime.graph.collective_step import CollectiveStep
+
+if TYPE_CHECKING:
+    from vyre_cuda.distributed.communicator import Communicator
+    from vyre_cuda.runtime.graph.graph import Graph
+
+_TYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16")
+_OPS = ("add", "multiply", "max", "min")
+_MOST = 1000  # collectives that ranks describe to each other; a digest would not say where they differ
+
+
+class _Open(threading.local):
+    """The group of this thread: what it has recorded so far, by graph."""
+
+    depth = 0
+
+    def __init__(self) -> None:
+        self.parts: dict[Graph, tuple[Communicator, list[tuple[Any, ...]]]] = {}
+
+
+_open = _Open()
+
+
+class Group(native.Group):
+    """What this thread gives inside a `with` statement begins together at its end, in a recording as one step; after an
+    exception nothing does."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        _open.depth += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _open.depth = 0 if kind is not None else _open.depth - 1
+        recorded = _open.parts
+        if _open.depth == 0:
+            _open.parts = {}
+        super().__exit__(kind, error, traceback)
+        if kind is None and _open.depth == 0:
+            for graph, (rank, parts) in recorded.items():
+                graph._collectives(CollectiveStep(rank, parts, label(parts)))
+
+
+def record(graph: Graph, rank: Communicator, part: tuple[Any, ...]) -> None:
+    """Record one collective, or keep it for the group that this thread has open."""
+    if _open.depth == 0:
+        graph._collectives(CollectiveStep(rank, [part], label([part])))
+        return
+    first, parts = _open.parts.setdefault(graph, (rank, []))
+    if first is not rank:
+        raise RecordingError("a recorded group has collectives of one communicator; record one group for each")
+    parts.append(part)
+
+
+def label(parts: Sequence[tuple[Any, ...]]) -> str:
+    texts = [f"{native.KINDS[kind]} of {count} {_TYPES[type_]}" for kind, type_, _, _, _, _, count in parts]
+    more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
+    return texts[0] if len(texts) == 1 else f"group of {', '.join(texts[:3])}{more}"
+
+
+# ---- what ranks compare ----------------------------------------------------------------------------------------------
+
+
+def described(steps: Sequence[CollectiveStep]) -> list[list[Any]]:
+    """Each collective as what the others must have, too: [its words, the other rank of a send or receive]."""
+    found: list[list[Any]] = []
+    for kind, type_, op, peer, _, _, count in (part for step in steps for part in step.parts):
+        words = f"{count} {_TYPES[type_]}"
+        if kind in (native.ALL_REDUCE, native.REDUCE_SCATTER):
+            words += f" by {_OPS[op]}"
+        if kind == native.BROADCAST:
+            words += f" from rank {peer}"
+        if kind in (native.SEND, native.RECEIVE):
+            found.append([words, native.KINDS[kind], peer])
+        else:
+            found.append([f"{native.KINDS[kind]} of {words}"])
+    return found[:_MOST] + ([[f"{len(found)} collectives"]] if len(found) > _MOST else [])
+
+
+def difference(told: Sequence[list[list[Any]]]) -> str:
+    """Where ranks have recorded other collectives; empty where they have not."""
+    common = [[step[0] for step in steps if len(step) == 1] for steps in told]
+    for rank, steps in enumerate(common):
+        for place in range(max(len(steps), len(common[0]))):
+            mine, first = _at(steps, place), _at(common[0], place)
+            if mine != first:
+                return f"collective {place + 1} of rank 0 is {first}, and of rank {rank} {mine}"
+    for sender in range(len(told)):
+        for receiver in range(len(told)):
+            sent = [step[0] for step in told[sender] if step[1:] == ["send", receiver]]
+            received = [step[0] for step in told[receiver] if step[1:] == ["recv", sender]]
+            for place in range(max(len(sent), len(received))):
+                if _at(sent, place) != _at(received, place):
+                    return (
+                        f"rank {sender} sends {_at(sent, place)} to rank {receiver}, which receives "
+                        f"{_at(received, place)}"
+                    )
+    return ""
+
+
+def _at(words: Sequence[str], place: int) -> str:
+    return words[place] if place < len(words) else "none"
