@@ -5,7 +5,8 @@ python bench_distributed.py --device emulator --quick --output somewhere    show
 
 "waited" is the median time of one collective from its call until all devices have done it, "in a row" the time of each
 of many; "host" is what one call takes the caller, in each of two processes that joined as under torchrun. Results of
-all-reduces are compared with NumPy. Rows of torch.distributed are there where PyTorch with NCCL is installed.
+all-reduces are compared with NumPy. "graph" is a recorded graph of one all-reduce, "further" what each of more costs in
+it. Rows of torch.distributed are there where PyTorch with NCCL is installed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from vyre_cuda.distributed.one_shot import most_bytes_of
 
 SIZES = (1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 24, 1 << 28)
 LARGE = 1 << 22
+IN_GRAPH = 21  # all-reduces, as in raw/nccl_local.c
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,24 @@ def ours(devices: list[vc.Device], sizes: Sequence[int], rounds: int) -> list[Fi
     found += all_reduces(devices, few, rounds, "ours in one shot", 1 << 30)
     x, y = devices[1].zeros(sizes[-1] // 4, vc.f32), devices[0].empty(sizes[-1] // 4, vc.f32)
     times = measured(lambda: y.copy_from(x), lambda: wait_for(devices), max(rounds // 10, 2))
-    return [*found, Figure("copy", "ours", sizes[-1], *times)]
+    return [*found, *in_graphs(devices, rounds), Figure("copy", "ours", sizes[-1], *times)]
+
+
+def in_graphs(devices: list[vc.Device], rounds: int) -> list[Figure]:
+    """A graph of one all-reduce of 4 KiB, and what each further one costs, as in raw/nccl_local.c."""
+    times = []
+    with vc.distributed.local(devices) as comm:
+        for count in (1, IN_GRAPH):
+            xs = [device.full(1024, 1.0, vc.f32) for device in devices]
+            with comm.record() as graph:
+                for _ in range(count):
+                    comm.all_reduce(xs, op="max")
+            graph.replay()
+            assert (xs[-1].numpy() == 1.0).all()
+            times.append(measured(graph.replay, lambda: wait_for(devices), rounds))
+    (one, one_in_a_row), (many, many_in_a_row) = times
+    further = (many - one) / (IN_GRAPH - 1), (many_in_a_row - one_in_a_row) / (IN_GRAPH - 1)
+    return [Figure("graph", "ours", 4096, one, one_in_a_row), Figure("further", "ours", 4096, *further)]
 
 
 def from_c(gpus: int, folder: Path) -> list[Figure]:
