@@ -9,7 +9,8 @@
 
 vyc_status vyc__captured_check(const vyc_context *context) {
   const vyc_driver *driver = context->driver;
-  if (driver->cuStreamBeginCaptureToGraph != NULL && driver->cuStreamGetCaptureInfo != NULL)
+  if (driver->cuStreamBeginCaptureToGraph != NULL && driver->cuStreamGetCaptureInfo != NULL &&
+      driver->cuStreamUpdateCaptureDependencies != NULL)
     return VYC_OK;
   return vyc__fail(VYC_E_UNSUPPORTED, "recorded_collectives",
                    "collectives in graphs need a driver for CUDA 12.3 or later; this one is for "
@@ -34,11 +35,12 @@ vyc_status vyc__communicator_may_run(vyc_communicator *c, const char *what) {
 }
 
 /* The lock is held, and the stream captures. */
-static vyc_status give_all(vyc_communicator *c, const vyc_collective *all, uint32_t count) {
+static vyc_status give_all(vyc_communicator *c, const vyc_collective *all, uint32_t count,
+                           CUstream stream) {
   const vyc_nccl *nccl = c->nccl;
   int result = nccl->ncclGroupStart();
   for (uint32_t i = 0; result == VYC_NCCL_SUCCESS && i < count; i++)
-    result = vyc__nccl_give(c, &all[i], c->capturing);
+    result = vyc__nccl_give(c, &all[i], stream);
   const int end = nccl->ncclGroupEnd();
   if (result == VYC_NCCL_SUCCESS) result = end;
   if (result == VYC_NCCL_SUCCESS) return VYC_OK;
@@ -46,62 +48,108 @@ static vyc_status give_all(vyc_communicator *c, const vyc_collective *all, uint3
   return vyc__nccl_failed(nccl, result, "ncclGroupEnd");
 }
 
-static vyc_status take_ends(vyc_context *context, CUstream stream, vyc_ends *ends_out) {
+/* What follows the capture so far; valid until the next call of the driver for it. */
+static vyc_status look_up(const vyc_capturing *capturing, vyc_ends *found_out) {
+  vyc_context *context = capturing->context;
   CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUgraphNode *nodes = NULL;
   size_t count = 0;
   CUgraph into = NULL;
   VYC_CU_RESULT;
-  VYC_TRY(VYC_CU(context, cuStreamGetCaptureInfo, stream, &state, NULL, &into, &nodes, &count));
+  VYC_TRY(VYC_CU(context, cuStreamGetCaptureInfo, capturing->stream, &state, NULL, &into, &nodes,
+                 &count));
   if (state != CU_STREAM_CAPTURE_STATUS_ACTIVE)
     return vyc__driver_failed(context, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
                               "cuStreamGetCaptureInfo");
-  ends_out->nodes = malloc((count + 1) * sizeof *ends_out->nodes);
-  if (ends_out->nodes == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
-  if (count > 0) memcpy(ends_out->nodes, nodes, count * sizeof *nodes);
-  ends_out->count = (uint32_t)count;
+  *found_out = (vyc_ends){(CUgraphNode *)nodes, (uint32_t)count};
   return VYC_OK;
 }
 
-static vyc_status end_capture(vyc_context *context, CUstream stream, vyc_status status) {
-  CUgraph into = NULL;
+static vyc_status take_ends(const vyc_capturing *capturing, vyc_ends *ends_out) {
+  vyc_ends found;
+  VYC_TRY(look_up(capturing, &found));
+  ends_out->nodes = malloc((found.count + 1) * sizeof *ends_out->nodes);
+  if (ends_out->nodes == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  if (found.count > 0) memcpy(ends_out->nodes, found.nodes, found.count * sizeof *found.nodes);
+  ends_out->count = found.count;
+  return VYC_OK;
+}
+
+static vyc_status open_capture(vyc_capturing *capturing, vyc_context *context, CUgraph into,
+                               const vyc_ends *behind) {
   VYC_CU_RESULT;
-  if (status == VYC_OK) return VYC_CU(context, cuStreamEndCapture, stream, &into);
-  vyc__record_keep();
-  context->driver->cuStreamEndCapture(stream, &into);
-  vyc__record_resume();
+  capturing->context = context;
+  VYC_TRY(VYC_CU(context, cuStreamCreate, &capturing->stream, CU_STREAM_NON_BLOCKING));
+  VYC_TRY(VYC_CU(context, cuStreamBeginCaptureToGraph, capturing->stream, into,
+                 behind->count == 0 ? NULL : behind->nodes, NULL, behind->count,
+                 CU_STREAM_CAPTURE_MODE_RELAXED));
+  capturing->is_open = true;
+  return VYC_OK;
+}
+
+static bool has(const vyc_ends *all, CUgraphNode node) {
+  for (uint32_t i = 0; i < all->count; i++)
+    if (all->nodes[i] == node) return true;
+  return false;
+}
+
+/* What the capture does next follows these too. */
+static vyc_status follow(const vyc_capturing *capturing, const vyc_ends *behind) {
+  vyc_context *context = capturing->context;
+  vyc_ends found;
+  VYC_TRY(look_up(capturing, &found));
+  CUgraphNode *more = malloc((behind->count + 1) * sizeof *more);
+  if (more == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  size_t count = 0;
+  for (uint32_t i = 0; i < behind->count; i++)
+    if (!has(&found, behind->nodes[i])) more[count++] = behind->nodes[i];
+  VYC_CU_RESULT;
+  vyc_status status = VYC_OK;
+  if (count > 0)
+    status = VYC_CU(context, cuStreamUpdateCaptureDependencies, capturing->stream, more, count,
+                    CU_STREAM_ADD_CAPTURE_DEPENDENCIES);
+  free(more);
   return status;
 }
 
 /* The lock is held. */
-static vyc_status capture(vyc_communicator *c, vyc_ends *ends_out, CUgraph into,
-                          const vyc_ends *behind, const vyc_collective *all, uint32_t count) {
-  vyc_context *context = c->child.context;
-  VYC_CU_RESULT;
+static vyc_status capture(vyc_communicator *c, vyc_capturing *capturing, vyc_ends *ends_out,
+                          CUgraph into, const vyc_ends *behind, const vyc_collective *all,
+                          uint32_t count) {
   VYC_TRY(vyc__communicator_may_run(c, "graph"));
-  if (c->capturing == NULL)
-    VYC_TRY(VYC_CU(context, cuStreamCreate, &c->capturing, CU_STREAM_NON_BLOCKING));
-  VYC_TRY(VYC_CU(context, cuStreamBeginCaptureToGraph, c->capturing, into,
-                 behind->count == 0 ? NULL : behind->nodes, NULL, behind->count,
-                 CU_STREAM_CAPTURE_MODE_RELAXED));
+  VYC_TRY(capturing->is_open ? follow(capturing, behind)
+                             : open_capture(capturing, c->child.context, into, behind));
   atomic_store_explicit(&c->call_began_ns, vyc__now_ns(), memory_order_relaxed);
-  vyc_status status = give_all(c, all, count);
+  const vyc_status status = give_all(c, all, count, capturing->stream);
   atomic_store_explicit(&c->call_began_ns, 0, memory_order_relaxed);
-  if (status == VYC_OK) status = take_ends(context, c->capturing, ends_out);
-  status = end_capture(context, c->capturing, status);
-  if (status == VYC_OK) return VYC_OK;
-  free(ends_out->nodes);
+  return status == VYC_OK ? take_ends(capturing, ends_out) : status;
+}
+
+vyc_status vyc__collectives_capture(vyc_communicator *c, vyc_capturing *capturing,
+                                    vyc_ends *ends_out, CUgraph into, const vyc_ends *behind,
+                                    const vyc_collective *all, uint32_t count) {
   *ends_out = (vyc_ends){0};
+  pthread_mutex_lock(&c->lock);
+  const vyc_status status = capture(c, capturing, ends_out, into, behind, all, count);
+  pthread_mutex_unlock(&c->lock);
   return status;
 }
 
-vyc_status vyc__collectives_capture(vyc_communicator *c, vyc_ends *ends_out, CUgraph into,
-                                    const vyc_ends *behind, const vyc_collective *all,
-                                    uint32_t count) {
-  *ends_out = (vyc_ends){0};
-  pthread_mutex_lock(&c->lock);
-  const vyc_status status = capture(c, ends_out, into, behind, all, count);
-  pthread_mutex_unlock(&c->lock);
+static vyc_status end_capture(const vyc_capturing *capturing, vyc_status status) {
+  vyc_context *context = capturing->context;
+  CUgraph into = NULL;
+  VYC_CU_RESULT;
+  if (status == VYC_OK) return VYC_CU(context, cuStreamEndCapture, capturing->stream, &into);
+  vyc__record_keep();
+  context->driver->cuStreamEndCapture(capturing->stream, &into);
+  vyc__record_resume();
+  return status;
+}
+
+vyc_status vyc__collectives_captured(vyc_capturing *capturing, vyc_status status) {
+  if (capturing->is_open) status = end_capture(capturing, status);
+  if (capturing->stream != NULL) capturing->context->driver->cuStreamDestroy(capturing->stream);
+  *capturing = (vyc_capturing){0};
   return status;
 }
 

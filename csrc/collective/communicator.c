@@ -121,7 +121,6 @@ static void close_membership(vyc_communicator *c) {
   const bool is_free = vyc__captors_end(c);
   if (c->event != NULL) context->driver->cuEventDestroy(c->event);
   vyc__one_shot_close(c);
-  if (c->capturing != NULL) context->driver->cuStreamDestroy(c->capturing);
   vyc__communicator_end(context);
   if (atomic_exchange(&c->ended, true)) return;
   const bool is_idle = vyc__await_end(context);

@@ -35,7 +35,6 @@ struct vyc_communicator {
   bool is_watched; /* the event was recorded and is not known to have been reached */
   uint64_t since_ns; /* when it was recorded */
   _Atomic(vyc_one_shot *) one_shot; /* NULL: all goes by NCCL */
-  CUstream capturing; /* for what becomes nodes of graphs, and nothing else; NULL: not made yet */
   pthread_mutex_t captors_lock;
   vyc_captor *captors;
 };
@@ -72,11 +71,23 @@ vyc_status vyc__captured_check(const vyc_context *context);
 vyc_status vyc__communicator_check(vyc_communicator *communicator, const char *what);
 /* The same, and no worker is on the device. */
 vyc_status vyc__communicator_may_run(vyc_communicator *communicator, const char *what);
-/* Make nodes behind others of a driver graph, and list those that have what follows behind them;
- * the caller frees ends_out->nodes. NCCL may wait here for the other ranks to do the same. */
-vyc_status vyc__collectives_capture(vyc_communicator *communicator, vyc_ends *ends_out,
-                                    CUgraph into, const vyc_ends *behind, const vyc_collective *all,
-                                    uint32_t count);
+/* The capture of all collectives of a driver graph, of zeros at first. It stays open until the
+ * graph is full, because NCCL cannot be captured into one graph twice: a second capture has the
+ * first one's number, by which NCCL finds streams that no longer capture. */
+typedef struct vyc_capturing {
+  vyc_context *context;
+  CUstream stream;
+  bool is_open;
+} vyc_capturing;
+
+/* Make nodes behind others of a driver graph, and behind those of the capture so far, and list
+ * those that have what follows behind them; the caller frees ends_out->nodes. NCCL may wait here
+ * for the other ranks to do the same. */
+vyc_status vyc__collectives_capture(vyc_communicator *communicator, vyc_capturing *capturing,
+                                    vyc_ends *ends_out, CUgraph into, const vyc_ends *behind,
+                                    const vyc_collective *all, uint32_t count);
+/* The graph is full, or `status` says why not; returns the first failure. */
+vyc_status vyc__collectives_captured(vyc_capturing *capturing, vyc_status status);
 /* They were given to the stream, in a graph. */
 void vyc__collectives_launched(vyc_communicator *communicator, const vyc_collective *all,
                                uint32_t count, CUstream stream);

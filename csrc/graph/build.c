@@ -18,6 +18,7 @@ typedef struct level {
   uint32_t handle_room;
   size_t handle_count;
   CUgraphNode *handles; /* of the nodes that the next one follows */
+  vyc_capturing capturing; /* collectives; those of loops are refused */
 } level;
 
 static void level_free(level *in) {
@@ -182,8 +183,8 @@ static vyc_status add_collectives(level *in, uint32_t number) {
   if (step->built_empty) return VYC_OK;
   VYC_TRY(begin_node(in, &at, number, NODE_COLLECTIVES, step->built, step->access_count));
   const vyc_ends behind = {in->handles, (uint32_t)in->handle_count};
-  VYC_TRY(
-      vyc__collectives_capture(of->communicator, &ends, in->handle, &behind, of->all, of->count));
+  VYC_TRY(vyc__collectives_capture(of->communicator, &in->capturing, &ends, in->handle, &behind,
+                                   of->all, of->count));
   const vyc_status status = vyc__grow(&graph->ends, &graph->end_room,
                                       graph->end_count + ends.count + 1, sizeof *graph->ends);
   if (status == VYC_OK) {
@@ -324,7 +325,8 @@ vyc_status vyc__graph_fill(vyc_graph *graph, CUgraph into, vyc_outside *outside)
                 .parent = VYC_NONE,
                 .outside = outside,
                 .order = {.serial = graph->serial}};
-  vyc_status status = add_steps(&root, 0, graph->step_count);
+  vyc_status status =
+      vyc__collectives_captured(&root.capturing, add_steps(&root, 0, graph->step_count));
   graph->path = graph->path && (root.order.node_count == 0 || root.order.path);
   if (status == VYC_OK && outside != NULL) status = list_ends(&root, outside);
   level_free(&root);

@@ -7,7 +7,7 @@ from pathlib import Path
 
 NATIVE = Path(__file__).parents[2] / "src" / "vyre_cuda" / "_native"
 # From the bottom up.
-ROOMS = ("core", "trace", "memory", "collective", "call", "graph", "bundle")
+ROOMS = ("core", "trace", "memory", "call", "collective", "graph", "bundle")
 
 _IMPORT = re.compile(r"^\s*(?:from|c?import) vyre_cuda\._native\.(\w+)", re.MULTILINE)
 

@@ -4,7 +4,8 @@
  * communicator is aborted. It is strict: every rank's n-th collective must be the same, of the same
  * type, size, op and root, else all of them report an error, write nothing and wait on. On a stream
  * that is being captured it makes two nodes that have no order, waits for all ranks to capture as
- * much, and then, like NCCL, does not end a communicator while a graph has its work. */
+ * much, and then, like NCCL, does not end a communicator while a graph has its work, and is not
+ * captured into one graph twice. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -53,6 +54,8 @@ typedef struct ncclComm {
   void *context;
   _Atomic int aborted, destroyed;
   _Atomic int graphs; /* that have its work */
+  void *_Atomic graph; /* into which it was captured last, NULL once that has ended */
+  uint64_t capture; /* in which */
   uint64_t done; /* collectives of this rank */
 } comm;
 
@@ -66,6 +69,7 @@ typedef struct work {
 } work;
 typedef struct batch {
   bool is_kept; /* in a graph, which may run it again, and frees it */
+  void *graph;
   int count;
   work all[];
 } batch;
@@ -278,7 +282,9 @@ static void nothing(void *data) { (void)data; }
 
 static void graph_ended(void *data) {
   batch *b = data;
-  b->all[0].comm->graphs--;
+  comm *c = b->all[0].comm;
+  if (c->graph == b->graph) c->graph = NULL;
+  c->graphs--;
   free(b);
 }
 
@@ -295,11 +301,16 @@ static int add_nodes(void *stream, batch *b) {
   void *graph = NULL, *object = NULL, *first = NULL, *before[64];
   void *const *nodes = NULL;
   size_t count = 0;
-  if (driver.capture_info(stream, &status, NULL, &graph, &nodes, &count) != 0 || count > 64)
+  uint64_t capture = 0;
+  comm *c = b->all[0].comm;
+  if (driver.capture_info(stream, &status, &capture, &graph, &nodes, &count) != 0 || count > 64)
     return CUDA_FAILED;
+  if (c->graph == graph && c->capture != capture) return CUDA_FAILED;
+  c->graph = b->graph = graph;
+  c->capture = capture;
   if (count > 0) memcpy(before, nodes, count * sizeof *before);
   const size_t behind = count;
-  b->all[0].comm->graphs++;
+  c->graphs++;
   if (driver.user_object(&object, b, graph_ended, 1, 1) != 0 ||
       driver.retain(graph, object, 1, 1) != 0 || driver.launch(stream, run, b) != 0)
     return CUDA_FAILED;
@@ -322,7 +333,7 @@ static int enqueue(const work *all, int count, const work *like) {
   driver.set_current(like->comm->context);
   driver.is_capturing(like->stream, &capturing);
   b->is_kept = capturing != 0;
-  const int result = !b->is_kept                ? driver.launch(like->stream, run, b)
+  const int result = !b->is_kept               ? driver.launch(like->stream, run, b)
                      : all_capture(like->comm) ? add_nodes(like->stream, b)
                                                : INTERNAL;
   driver.set_current(before);
