@@ -13,3 +13,9 @@ def programs_are_kept() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "xdist_group(name): tests that one process of pytest-xdist runs, where it is there"
+    )
