@@ -112,11 +112,10 @@ static vyc_status follow(const vyc_capturing *capturing, const vyc_ends *behind)
   return status;
 }
 
-/* The lock is held. */
+/* The lock is held. What NCCL does, behind `behind`. */
 static vyc_status capture(vyc_communicator *c, vyc_capturing *capturing, vyc_ends *ends_out,
                           CUgraph into, const vyc_ends *behind, const vyc_collective *all,
                           uint32_t count) {
-  VYC_TRY(vyc__communicator_may_run(c, "graph"));
   VYC_TRY(capturing->is_open ? follow(capturing, behind)
                              : open_capture(capturing, c->child.context, into, behind));
   atomic_store_explicit(&c->call_began_ns, vyc__now_ns(), memory_order_relaxed);
@@ -125,13 +124,61 @@ static vyc_status capture(vyc_communicator *c, vyc_capturing *capturing, vyc_end
   return status == VYC_OK ? take_ends(capturing, ends_out) : status;
 }
 
+static bool is_one_shot(vyc_communicator *c, const vyc_collective *w) {
+  return w->kind == VYC_ALL_REDUCE && vyc__one_shot_takes(c, vyc__collective_bytes(c, w, false));
+}
+
+/* The lock is held. Kernels one behind the other, since they count in the same memory; then
+ * *last_out is the last of them. */
+static vyc_status add_one_shots(vyc_communicator *c, CUgraphNode *last_out, uint32_t *one_shots_out,
+                                CUgraph into, const vyc_ends *behind, const vyc_collective *all,
+                                uint32_t count) {
+  vyc_ends next = *behind;
+  CUgraphNode node = NULL;
+  for (uint32_t i = 0; i < count; i++) {
+    const uint64_t bytes = vyc__collective_bytes(c, &all[i], false);
+    if (!is_one_shot(c, &all[i]) || bytes == 0) continue;
+    VYC_TRY(vyc__one_shot_node(c, &node, into, &next, &all[i], bytes));
+    *last_out = node;
+    next = (vyc_ends){last_out, 1};
+    (*one_shots_out)++;
+  }
+  return VYC_OK;
+}
+
+/* The lock is held. */
+static vyc_status make_nodes(vyc_communicator *c, vyc_capturing *capturing, vyc_ends *ends_out,
+                             uint32_t *one_shots_out, CUgraph into, const vyc_ends *behind,
+                             const vyc_collective *all, uint32_t count, vyc_collective *rest) {
+  CUgraphNode last = NULL;
+  uint32_t rest_count = 0;
+  VYC_TRY(vyc__communicator_may_run(c, "graph"));
+  VYC_TRY(add_one_shots(c, &last, one_shots_out, into, behind, all, count));
+  for (uint32_t i = 0; i < count; i++)
+    if (!is_one_shot(c, &all[i])) rest[rest_count++] = all[i];
+  const vyc_ends after_kernels = {&last, 1};
+  const vyc_ends *after = *one_shots_out > 0 ? &after_kernels : behind;
+  if (rest_count > 0) return capture(c, capturing, ends_out, into, after, rest, rest_count);
+  ends_out->nodes = malloc((after->count + 1) * sizeof *ends_out->nodes);
+  if (ends_out->nodes == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  if (after->count > 0) memcpy(ends_out->nodes, after->nodes, after->count * sizeof *after->nodes);
+  ends_out->count = after->count;
+  return VYC_OK;
+}
+
 vyc_status vyc__collectives_capture(vyc_communicator *c, vyc_capturing *capturing,
-                                    vyc_ends *ends_out, CUgraph into, const vyc_ends *behind,
-                                    const vyc_collective *all, uint32_t count) {
+                                    vyc_ends *ends_out, uint32_t *one_shots_out, CUgraph into,
+                                    const vyc_ends *behind, const vyc_collective *all,
+                                    uint32_t count) {
   *ends_out = (vyc_ends){0};
+  *one_shots_out = 0;
+  vyc_collective *rest = malloc(count * sizeof *rest);
+  if (rest == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   pthread_mutex_lock(&c->lock);
-  const vyc_status status = capture(c, capturing, ends_out, into, behind, all, count);
+  const vyc_status status =
+      make_nodes(c, capturing, ends_out, one_shots_out, into, behind, all, count, rest);
   pthread_mutex_unlock(&c->lock);
+  free(rest);
   return status;
 }
 

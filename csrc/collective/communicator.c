@@ -120,7 +120,7 @@ static void close_membership(vyc_communicator *c) {
   if (atomic_exchange(&c->closed, true)) return;
   const bool is_free = vyc__captors_end(c);
   if (c->event != NULL) context->driver->cuEventDestroy(c->event);
-  vyc__one_shot_close(c);
+  vyc__one_shot_close(c, is_free);
   vyc__communicator_end(context);
   if (atomic_exchange(&c->ended, true)) return;
   const bool is_idle = vyc__await_end(context);

@@ -205,7 +205,7 @@ static void leave(vyc_inboxes *g, uint32_t rank) {
 }
 
 /* Memory that kernels may still use is leaked. */
-void vyc__one_shot_close(vyc_communicator *c) {
+void vyc__one_shot_close(vyc_communicator *c, bool is_free) {
   vyc_one_shot *o = atomic_load(&c->one_shot);
   vyc_context *context = c->child.context;
   if (o == NULL) return;
@@ -217,7 +217,7 @@ void vyc__one_shot_close(vyc_communicator *c) {
   for (uint32_t i = 0; i < VYC_ONE_SHOT_TYPES * VYC_ONE_SHOT_OPS; i++)
     if (o->kernels[i] != NULL) vyc__launch_graph_destroy(&o->kernels[i]->launch_graph, context);
   if (o->order != NULL) context->driver->cuEventDestroy(o->order);
-  if (is_over) give_memory(context, o);
+  if (is_over && is_free) give_memory(context, o);
   vyc__record_resume();
 }
 

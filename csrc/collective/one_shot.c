@@ -4,6 +4,7 @@
  * rank run one after the other, whatever their streams: a launch on another stream than the last
  * one waits for it. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "one_shot.h"
 
@@ -100,18 +101,24 @@ static void arguments_of(const vyc_one_shot *o, uint32_t rank, const vyc_collect
   arguments[i].count = 1;
 }
 
-static vyc_status launch_kernel(const vyc_one_shot *o, vyc_one_shot_kernel *k, uint32_t rank,
-                                const vyc_collective *w, uint64_t bytes, CUstream stream) {
+/* The parameters of one all-reduce in `k->block`; returns what is launched with them. */
+static vyc_form describe(const vyc_one_shot *o, vyc_one_shot_kernel *k, uint32_t rank,
+                         const vyc_collective *w, uint64_t bytes) {
   uint64_t addresses[VYC_ONE_SHOT_RANKS + VYC_ONE_SHOT_OTHERS];
   vyc_argument arguments[VYC_ONE_SHOT_RANKS + VYC_ONE_SHOT_OTHERS] = {{0}};
   const uint64_t scalars[1] = {rank};
   const vyc_run run = {.arguments = arguments, .scalars = scalars};
   const vyc_hidden hidden = {0};
-  vyc_launch_graph *launch_graph = &k->launch_graph;
   arguments_of(o, rank, w, addresses, arguments);
   vyc__block_write(k->prepared, k->block, addresses, &run, &hidden);
   const uint32_t blocks = (uint32_t)((bytes - 1) / VYC_ONE_SHOT_BLOCK_BYTES + 1);
-  const vyc_form form = {k->prepared->function, {blocks, 1, 1}};
+  return (vyc_form){k->prepared->function, {blocks, 1, 1}};
+}
+
+static vyc_status launch_kernel(const vyc_one_shot *o, vyc_one_shot_kernel *k, uint32_t rank,
+                                const vyc_collective *w, uint64_t bytes, CUstream stream) {
+  vyc_launch_graph *launch_graph = &k->launch_graph;
+  const vyc_form form = describe(o, k, rank, w, bytes);
   vyc__launch_graph_claim_wait(launch_graph);
   const vyc_status status =
       k->is_known
@@ -122,21 +129,36 @@ static vyc_status launch_kernel(const vyc_one_shot *o, vyc_one_shot_kernel *k, u
   return status;
 }
 
-/* Between the two counts, so that a rank that leaves waits for it or is seen. */
+/* What follows is between the two counts, so that a rank that leaves waits for it or is seen. */
+static vyc_status begin(vyc_communicator *c, vyc_one_shot *o, CUstream stream) {
+  VYC_TRY(follow_last(c->child.context, o, stream));
+  atomic_fetch_add(&o->group->launching, 1);
+  if (VYC_LIKELY(!atomic_load(&o->group->ended))) return VYC_OK;
+  atomic_fetch_sub(&o->group->launching, 1);
+  return vyc__fail(VYC_E_COMMUNICATION, "all_reduce", "another rank has left the group");
+}
+
+static vyc_status end(const vyc_communicator *c, vyc_one_shot *o, uint64_t count, CUstream stream) {
+  atomic_fetch_add(&o->group->ranks[c->rank].launched, count);
+  atomic_fetch_sub(&o->group->launching, 1);
+  return count == 0 ? VYC_OK : remember(c->child.context, o, stream);
+}
+
+static vyc_status kernel_of(const vyc_one_shot *o, const vyc_collective *w,
+                            vyc_one_shot_kernel **kernel_out) {
+  *kernel_out = o->kernels[w->type * VYC_ONE_SHOT_OPS + w->op];
+  if (*kernel_out != NULL) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "one_shot", "there is no kernel for the type");
+}
+
 static vyc_status launch(vyc_communicator *c, vyc_one_shot *o, const vyc_collective *w,
                          uint64_t bytes, CUstream stream) {
-  vyc_context *context = c->child.context;
-  vyc_one_shot_kernel *k = o->kernels[w->type * VYC_ONE_SHOT_OPS + w->op];
-  if (k == NULL) return vyc__fail(VYC_E_INVALID, "one_shot", "there is no kernel for the type");
-  VYC_TRY(follow_last(context, o, stream));
-  vyc_status status = VYC_OK;
-  atomic_fetch_add(&o->group->launching, 1);
-  if (VYC_UNLIKELY(atomic_load(&o->group->ended)))
-    status = vyc__fail(VYC_E_COMMUNICATION, "all_reduce", "another rank has left the group");
-  if (status == VYC_OK) status = launch_kernel(o, k, (uint32_t)c->rank, w, bytes, stream);
-  if (status == VYC_OK) atomic_fetch_add(&o->group->ranks[c->rank].launched, 1);
-  atomic_fetch_sub(&o->group->launching, 1);
-  return status == VYC_OK ? remember(context, o, stream) : status;
+  vyc_one_shot_kernel *k;
+  VYC_TRY(kernel_of(o, w, &k));
+  VYC_TRY(begin(c, o, stream));
+  const vyc_status status = launch_kernel(o, k, (uint32_t)c->rank, w, bytes, stream);
+  const vyc_status ended = end(c, o, status == VYC_OK ? 1 : 0, stream);
+  return status == VYC_OK ? ended : status;
 }
 
 vyc_status vyc__one_shot_give(vyc_communicator *c, const vyc_collective *w, uint64_t bytes,
@@ -147,5 +169,46 @@ vyc_status vyc__one_shot_give(vyc_communicator *c, const vyc_collective *w, uint
   VYC_TRY(vyc__enter_warm(c->child.context, &scope));
   const vyc_status status = launch(c, o, w, bytes, stream);
   vyc__leave(c->child.context, &scope);
+  return status;
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+vyc_status vyc__one_shot_node(vyc_communicator *c, CUgraphNode *node_out, CUgraph into,
+                              const vyc_ends *behind, const vyc_collective *w, uint64_t bytes) {
+  vyc_one_shot *o = atomic_load(&c->one_shot);
+  vyc_context *context = c->child.context;
+  void *pointers[2 * VYC_ONE_SHOT_RANKS + 2 * VYC_ONE_SHOT_OTHERS + 1];
+  CUDA_KERNEL_NODE_PARAMS params;
+  vyc_one_shot_kernel *k;
+  VYC_CU_RESULT;
+  VYC_TRY(kernel_of(o, w, &k));
+  VYC_REQUIRE_IN("one_shot", k->prepared->parameter_count <= sizeof pointers / sizeof *pointers);
+  const vyc_form form = describe(o, k, (uint32_t)c->rank, w, bytes);
+  memset(&params, 0, sizeof params);
+  vyc__block_pointers(k->prepared, pointers, k->block);
+  params.func = form.function;
+  params.gridDimX = form.grid[0];
+  params.gridDimY = params.gridDimZ = 1;
+  params.blockDimX = k->prepared->block[0];
+  params.blockDimY = k->prepared->block[1];
+  params.blockDimZ = k->prepared->block[2];
+  params.sharedMemBytes = k->prepared->dynamic_shared_bytes;
+  params.kernelParams = pointers;
+  return VYC_CU(context, cuGraphAddKernelNode, node_out, into,
+                behind->count == 0 ? NULL : behind->nodes, behind->count, &params);
+}
+
+vyc_status vyc__one_shots_begin(vyc_communicator *c, CUstream stream) {
+  pthread_mutex_lock(&c->lock);
+  const vyc_status status = begin(c, atomic_load(&c->one_shot), stream);
+  pthread_mutex_unlock(&c->lock);
+  return status;
+}
+
+vyc_status vyc__one_shots_end(vyc_communicator *c, uint64_t count, CUstream stream) {
+  pthread_mutex_lock(&c->lock);
+  const vyc_status status = end(c, atomic_load(&c->one_shot), count, stream);
+  pthread_mutex_unlock(&c->lock);
   return status;
 }

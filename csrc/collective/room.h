@@ -82,10 +82,12 @@ typedef struct vyc_capturing {
 
 /* Make nodes behind others of a driver graph, and behind those of the capture so far, and list
  * those that have what follows behind them; the caller frees ends_out->nodes. NCCL may wait here
- * for the other ranks to do the same. */
+ * for the other ranks to do the same. Those in one shot are kernel nodes, before NCCL's; their
+ * number is in one_shots_out. */
 vyc_status vyc__collectives_capture(vyc_communicator *communicator, vyc_capturing *capturing,
-                                    vyc_ends *ends_out, CUgraph into, const vyc_ends *behind,
-                                    const vyc_collective *all, uint32_t count);
+                                    vyc_ends *ends_out, uint32_t *one_shots_out, CUgraph into,
+                                    const vyc_ends *behind, const vyc_collective *all,
+                                    uint32_t count);
 /* The graph is full, or `status` says why not; returns the first failure. */
 vyc_status vyc__collectives_captured(vyc_capturing *capturing, vyc_status status);
 /* They were given to the stream, in a graph. */
@@ -104,13 +106,22 @@ bool vyc__one_shot_takes(vyc_communicator *communicator, uint64_t bytes);
 /* The caller holds the lock. */
 vyc_status vyc__one_shot_give(vyc_communicator *communicator, const vyc_collective *collective,
                               uint64_t bytes, CUstream stream);
+/* The same as a node of a driver graph. */
+vyc_status vyc__one_shot_node(vyc_communicator *communicator, CUgraphNode *node_out, CUgraph into,
+                              const vyc_ends *behind, const vyc_collective *collective,
+                              uint64_t bytes);
+/* Before a graph with such nodes is given to the stream, and, if that has not failed, after:
+ * `count` of them were given to it, 0 if the driver refused. */
+vyc_status vyc__one_shots_begin(vyc_communicator *communicator, CUstream stream);
+vyc_status vyc__one_shots_end(vyc_communicator *communicator, uint64_t count, CUstream stream);
 
 /* ---- inboxes.c ---- */
 
 /* Its kernels on this device end, with unspecified results. */
 void vyc__one_shot_stop(vyc_communicator *communicator);
-/* When the communicator is destroyed, while the driver may be called, and when it is freed. */
-void vyc__one_shot_close(vyc_communicator *communicator);
+/* When the communicator is destroyed, while the driver may be called, and when it is freed;
+ * `is_free`: no graph has its kernels any more. */
+void vyc__one_shot_close(vyc_communicator *communicator, bool is_free);
 void vyc__one_shot_free(vyc_communicator *communicator);
 
 #endif

@@ -177,14 +177,15 @@ static vyc_status add_transfer(level *in, uint32_t number) {
 static vyc_status add_collectives(level *in, uint32_t number) {
   vyc_graph *graph = in->graph;
   const vyc_step *step = &graph->steps[number];
-  const vyc_collectives *of = step->collectives;
+  vyc_collectives *of = step->collectives;
   uint32_t at = 0;
   vyc_ends ends;
+  of->one_shots = 0;
   if (step->built_empty) return VYC_OK;
   VYC_TRY(begin_node(in, &at, number, NODE_COLLECTIVES, step->built, step->access_count));
   const vyc_ends behind = {in->handles, (uint32_t)in->handle_count};
-  VYC_TRY(vyc__collectives_capture(of->communicator, &in->capturing, &ends, in->handle, &behind,
-                                   of->all, of->count));
+  VYC_TRY(vyc__collectives_capture(of->communicator, &in->capturing, &ends, &of->one_shots,
+                                   in->handle, &behind, of->all, of->count));
   const vyc_status status = vyc__grow(&graph->ends, &graph->end_room,
                                       graph->end_count + ends.count + 1, sizeof *graph->ends);
   if (status == VYC_OK) {

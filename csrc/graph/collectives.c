@@ -12,10 +12,12 @@
 typedef struct of_graph {
   vyc_captor captor;
   vyc_graph *graph;
+  uint64_t one_shots; /* all-reduces in one shot that a launch does */
 } of_graph;
 
 struct vyc_graph_captors {
   uint32_t count, room;
+  CUgraphExec counted; /* of which all->one_shots are */
   of_graph **all; /* each apart, because communicators list them */
 };
 
@@ -149,8 +151,50 @@ static vyc_status end_with_communicators(vyc_graph *graph) {
   return VYC_OK;
 }
 
-vyc_status vyc__graph_communicated(vyc_graph *graph, CUstream stream, vyc_status status) {
-  for (uint32_t i = 0; i < graph->step_count; i++) {
+static void count_one_shots(vyc_graph *graph) {
+  if (VYC_LIKELY(graph->captors->counted == graph->exec)) return;
+  graph->captors->counted = graph->exec;
+  for (uint32_t i = 0; i < graph->captors->count; i++) {
+    of_graph *of = graph->captors->all[i];
+    of->one_shots = 0;
+    for (uint32_t step = 0; step < graph->step_count; step++) {
+      const vyc_collectives *its = graph->steps[step].collectives;
+      if (its != NULL && its->communicator == of->captor.communicator)
+        of->one_shots += its->one_shots;
+    }
+  }
+}
+
+/* Of the first `count` communicators. */
+static vyc_status end_one_shots(const vyc_graph *graph, uint32_t count, CUstream stream,
+                                bool is_launched) {
+  vyc_status status = VYC_OK;
+  for (uint32_t i = 0; i < count; i++) {
+    const of_graph *of = graph->captors->all[i];
+    if (of->one_shots == 0) continue;
+    const vyc_status ended =
+        vyc__one_shots_end(of->captor.communicator, is_launched ? of->one_shots : 0, stream);
+    if (status == VYC_OK) status = ended;
+  }
+  return status;
+}
+
+vyc_status vyc__graph_communicates(vyc_graph *graph, CUstream stream) {
+  count_one_shots(graph);
+  for (uint32_t i = 0; i < graph->captors->count; i++) {
+    const of_graph *of = graph->captors->all[i];
+    if (of->one_shots == 0) continue;
+    const vyc_status status = vyc__one_shots_begin(of->captor.communicator, stream);
+    if (status == VYC_OK) continue;
+    (void)end_one_shots(graph, i, stream, false);
+    return status;
+  }
+  return VYC_OK;
+}
+
+vyc_status vyc__graph_communicated(vyc_graph *graph, CUstream stream, bool is_launched) {
+  const vyc_status status = end_one_shots(graph, graph->captors->count, stream, is_launched);
+  for (uint32_t i = 0; is_launched && i < graph->step_count; i++) {
     const vyc_collectives *of = graph->steps[i].collectives;
     if (of != NULL) vyc__collectives_launched(of->communicator, of->all, of->count, stream);
   }

@@ -312,8 +312,10 @@ void vyc__captors_leave(vyc_graph *graph);
 void vyc__captors_free(vyc_graph *graph);
 /* Whether it can be launched now. */
 vyc_status vyc__graph_may_communicate(const vyc_graph *graph);
-/* It was launched on the stream; `status`, or why a communicator has ended meanwhile. */
-vyc_status vyc__graph_communicated(vyc_graph *graph, CUstream stream, vyc_status status);
+/* Right before it is launched on the stream, and, if that has not failed, right after: what a
+ * communicator that ended meanwhile says. */
+vyc_status vyc__graph_communicates(vyc_graph *graph, CUstream stream);
+vyc_status vyc__graph_communicated(vyc_graph *graph, CUstream stream, bool is_launched);
 /* Why it is not launched. */
 vyc_status vyc__graph_made_once(void);
 vyc_status vyc__graph_never_captured(void);

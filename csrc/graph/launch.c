@@ -248,10 +248,14 @@ static vyc_status launch(vyc_graph *graph, const vyc_given *given, vyc_stream *s
   vyc__note_graph(&context->history, slot, graph->noted, origin);
   vyc__count(&context->counters, cuda_graph_launches, 1);
   if (VYC_UNLIKELY(events != NULL)) VYC_TRY(vyc__event_record(events->start, &on));
-  VYC_TRY(VYC_CU(context, cuGraphLaunch, graph->exec, handle));
+  if (VYC_UNLIKELY(graph->captors != NULL)) VYC_TRY(vyc__graph_communicates(graph, handle));
+  const vyc_status launched = VYC_CU(context, cuGraphLaunch, graph->exec, handle);
+  if (VYC_UNLIKELY(graph->captors != NULL))
+    status = vyc__graph_communicated(graph, handle, launched == VYC_OK);
+  VYC_TRY(launched);
   if (VYC_UNLIKELY(graph->shared)) graph->lead->last = graph;
-  if (VYC_UNLIKELY(events != NULL)) status = vyc__event_record(events->stop, &on);
-  if (VYC_UNLIKELY(graph->captors != NULL)) status = vyc__graph_communicated(graph, handle, status);
+  if (VYC_UNLIKELY(events != NULL) && status == VYC_OK)
+    status = vyc__event_record(events->stop, &on);
   const vyc_status ordered = order_owners(graph, given, stream, handle);
   if (VYC_LIKELY(status == VYC_OK)) status = ordered;
   /* The launch is enqueued before the marks are checked: see memory/marks.c. */

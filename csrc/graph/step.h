@@ -39,6 +39,7 @@ typedef struct vyc_row_memory {
 typedef struct vyc_collectives {
   vyc_communicator *communicator; /* held, like the buffers */
   uint32_t count;
+  uint32_t one_shots; /* of them, in the driver's graph */
   vyc_collective all[];
 } vyc_collectives;
 

@@ -85,7 +85,7 @@ class Communicator:
         if out is not None:
             require_size("all_reduce", "out", out, x.size, "as x has")
         type_ = combined_type("all_reduce", x)
-        if self._one_shot is not None and x.nbytes <= self._one_shot.limit and self.device._recorder() is None:
+        if self._one_shot is not None and x.nbytes <= self._one_shot.limit:
             self._one_shot.prepare(x.type, type_, op, number)
         self._run(native.ALL_REDUCE, type_, number, 0, x, result, x.size, stream)
         return result

@@ -14,15 +14,26 @@ import vyre_cuda as vc
 N = 840
 
 
-@pytest.fixture
-def comm(devices: list[vc.Device]) -> Iterator[vc.distributed.LocalCommunicator]:
-    with vc.distributed.local(devices) as made:
+BY_NCCL, IN_ONE_SHOT = 0, None  # `small` of a group
+
+
+@pytest.fixture(params=[BY_NCCL, pytest.param(IN_ONE_SHOT, marks=pytest.mark.thin)])
+def comm(request: pytest.FixtureRequest, devices: list[vc.Device]) -> Iterator[vc.distributed.LocalCommunicator]:
+    with vc.distributed.local(devices, small=request.param) as made:
         yield made
 
 
-@pytest.fixture(params=[2, pytest.param(4, marks=pytest.mark.thin)])
+@pytest.fixture(
+    params=[
+        (2, BY_NCCL),
+        (2, IN_ONE_SHOT),
+        pytest.param((4, BY_NCCL), marks=pytest.mark.thin),
+        pytest.param((4, IN_ONE_SHOT), marks=pytest.mark.thin),
+    ]
+)
 def some(request: pytest.FixtureRequest, devices: list[vc.Device]) -> Iterator[vc.distributed.LocalCommunicator]:
-    with vc.distributed.local(devices[: request.param]) as made:
+    count, small = request.param
+    with vc.distributed.local(devices[:count], small=small) as made:
         yield made
 
 
@@ -378,8 +389,9 @@ def test_drivers_before_12_3_are_refused(emulator, devices):
 # ---- ends ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_communicator_that_closes_ends_its_graphs(devices):
-    comm = vc.distributed.local(devices)
+@pytest.mark.parametrize("small", [BY_NCCL, IN_ONE_SHOT])
+def test_a_communicator_that_closes_ends_its_graphs(devices, small):
+    comm = vc.distributed.local(devices, small=small)
     xs = _zeros(comm, 4)
     with comm.record() as graph:
         comm.all_reduce(xs)
@@ -399,8 +411,9 @@ def test_a_communicator_that_closes_ends_its_graphs(devices):
         assert device.full(4, 3.0, vc.f32).numpy().tolist() == [3.0] * 4
 
 
-def test_graphs_that_go_first_and_devices_that_close_first(devices):
-    comm = vc.distributed.local(devices)
+@pytest.mark.parametrize("small", [BY_NCCL, IN_ONE_SHOT])
+def test_graphs_that_go_first_and_devices_that_close_first(devices, small):
+    comm = vc.distributed.local(devices, small=small)
     xs = _zeros(comm, 4)
     for _ in range(3):
         with comm.record() as graph:
@@ -421,8 +434,9 @@ def test_graphs_that_go_first_and_devices_that_close_first(devices):
 
 
 @pytest.mark.emulator
-def test_a_replay_that_never_ends_is_ended_at_the_limit_and_waits_say_why(devices):
-    with vc.distributed.local(devices[:2], limit=0.5) as comm:
+@pytest.mark.parametrize("small", [BY_NCCL, IN_ONE_SHOT])
+def test_a_replay_that_never_ends_is_ended_at_the_limit_and_waits_say_why(devices, small):
+    with vc.distributed.local(devices[:2], limit=0.5, small=small) as comm:
         xs = [device.zeros(4, vc.f32) for device in devices[:2]]
         with comm.record() as graph:
             comm.all_reduce(xs)
@@ -440,7 +454,7 @@ def test_a_replay_that_never_ends_is_ended_at_the_limit_and_waits_say_why(device
 
 @pytest.mark.emulator
 def test_a_device_that_does_not_make_its_graph_ends_the_others_at_the_limit(devices):
-    with vc.distributed.local(devices[:2], limit=0.5) as comm:
+    with vc.distributed.local(devices[:2], limit=0.5, small=BY_NCCL) as comm:
         xs = [device.zeros(4, vc.f32) for device in devices[:2]]
         with comm.record() as graph:
             comm.all_reduce(xs)
