@@ -10,21 +10,15 @@ compared with NumPy.
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any
 
 import numpy as np
-from harness.environment import describe
-from harness.processes import BENCHMARKS
-from harness.resultfile import file_name
+from harness.figures import parsed, written
 
 import vyre_cuda as vc
 
@@ -85,32 +79,10 @@ def run(name: str, *, quick: bool) -> list[Figure]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", choices=["cuda", "emulator"], help="cuda: the first device")
-    parser.add_argument("--quick", action="store_true", help="a few calls: no measurement")
-    parser.add_argument("--output", type=Path, default=BENCHMARKS / "results", help="folder of the result file")
-    parser.add_argument("--commit", help="state of the project, where there is no git")
-    options = parser.parse_args(words)
-    emulator = options.device == "emulator"
+    options = parsed(__doc__, words, quick="a few calls")
     found = run(options.device, quick=options.quick)
-    with vc.Device("emulator" if emulator else 0) as device:
-        environment = describe(
-            commit=options.commit,
-            emulator=emulator,
-            device=device.properties.name,
-            driver_version=device.properties.driver_version,
-            python_timer_ns=0,
-            c_timer_ns=0,
-        )
-    options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / file_name(environment, "downloads")
-    content: dict[str, Any] = {
-        "benchmark": "downloads",
-        "environment": asdict(environment),
-        "figures": [asdict(figure) for figure in found],
-    }
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print(f"written: {path}")
+    with vc.Device(options.device) as device:
+        written(options, device, "downloads", found)
     return 0
 
 

@@ -12,25 +12,22 @@ its result can be used. All results are compared with those of the C program.
 
 from __future__ import annotations
 
-import argparse
 import ctypes
-import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from harness.environment import describe
+from harness.figures import parsed, written
 from harness.processes import BENCHMARKS
-from harness.resultfile import file_name
 from peers import peer_egglog
 
 import vyre_cuda as vc
@@ -183,32 +180,14 @@ def run(device: vc.Device, sizes: Sequence[int], depths: Sequence[int], equal_ro
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", choices=["cuda", "emulator"], help="cuda: the first device")
-    parser.add_argument("--quick", action="store_true", help="small tables: no measurement")
-    parser.add_argument("--output", type=Path, default=BENCHMARKS / "results", help="folder of the result file")
-    parser.add_argument("--commit", help="state of the project, where there is no git")
-    options = parser.parse_args(words)
-    emulator = options.device == "emulator"
-    with vc.Device("emulator" if emulator else 0) as device:
+    options = parsed(__doc__, words, quick="small tables")
+    with vc.Device(options.device) as device:
         if options.quick:
             found = run(device, [100, 2000], [1, 16], [1000])
         else:
             sizes = [10**3, 3 * 10**3, 10**4, 3 * 10**4, 10**5, 10**6, 10**7]
             found = run(device, sizes, [1, 16, 256], [10**6, 10**7, 10**8])
-        environment = describe(
-            commit=options.commit,
-            emulator=emulator,
-            device=device.properties.name,
-            driver_version=device.properties.driver_version,
-            python_timer_ns=0,
-            c_timer_ns=0,
-        )
-    options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / file_name(environment, "egraph")
-    content = {"benchmark": "egraph", "environment": asdict(environment), "figures": [asdict(f) for f in found]}
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print(f"written: {path}")
+        written(options, device, "egraph", found)
     return 0
 
 

@@ -31,10 +31,10 @@ from types import MappingProxyType
 
 import numpy as np
 from harness.replays import median_of_twin
+from harness.twins import driver_path
 from mathematics.results import write
 
 import vyre_cuda as vc
-from vyre_cuda.locations import EMULATOR_LIBRARY
 
 SMALL, LARGE = 1 << 10, 1 << 26  # elements
 # An H200, replay and synchronize, in microseconds.
@@ -136,8 +136,7 @@ def alone(
 ) -> float:
     """The driver alone on what the fused graph became, from these contents of arrays to those, and with these values
     of symbols; when it is timed, each replay has other values."""
-    emulator = str(Path(vc.get_library_dir()) / EMULATOR_LIBRARY)
-    driver = emulator if device.properties.is_emulator else os.environ.get("VYRE_CUDA_DRIVER") or "libcuda.so.1"
+    driver = driver_path(emulator=device.properties.is_emulator)
     contents = {array._alive().address + array.offset: content.tobytes() for array, content in start}
     with tempfile.TemporaryDirectory() as folder:
         return median_of_twin(Path(folder), graph, contents, expected, rounds, driver, values)

@@ -3,18 +3,20 @@
 python bench_many.py                                                the first CUDA device, into results/; under a minute
 python bench_many.py --device emulator --quick --output somewhere   a few calls: shows that it works
 
-A row is a saxpy of 4 KiB. The forms take turns; a figure is the median of its rounds. "from C" is the call of the C
-layer alone, with all arguments in its structs; with arrays of their own, rows are allocated one by one, and in another
-order than they are launched in. Results are compared with NumPy, bit for bit.
+A row is a saxpy of 4 KiB. The forms take turns; a figure is the median of its rounds. With arrays of their own, rows
+are allocated one by one, and in another order than they are launched in. "in C" is a C program on the public header of
+the library (raw/many_driver.c), with a bundle of the same kernel. Results are compared bit for bit. At the end stands
+what a row takes beyond one launch, from C and from Python, and what it may take.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import statistics
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,15 +24,14 @@ from time import perf_counter_ns
 from typing import Any, TypeAlias
 
 import numpy as np
-from harness.environment import describe
-from harness.processes import BENCHMARKS
-from harness.resultfile import file_name
+from harness.figures import parsed, written
+from harness.twins import build_many, driver_path
 
 import vyre_cuda as vc
-from vyre_cuda._native.call.many import Launches
-from vyre_cuda.runtime.kernel.many import entry
 
 ROWS, ELEMENTS, BLOCK = 1024, 1024, 256
+# Microseconds of each row beyond one launch, at most: from C and from Python.
+C_SHARE, PYTHON_SHARE = 0.05, 0.3
 Row: TypeAlias = "tuple[vc.DeviceArray, vc.DeviceArray, vc.DeviceArray, float]"
 Form: TypeAlias = "tuple[str, Callable[[], None]]"
 
@@ -44,6 +45,22 @@ class Figure:
     enqueue_us: float
     whole_us: float
     us_a_row: float
+
+    def line(self) -> str:
+        return (
+            f"{self.form:70s} {self.enqueue_us:10.1f} us  whole {self.whole_us:10.1f} us  {self.us_a_row:8.3f} us a row"
+        )
+
+
+@dataclass(frozen=True)
+class Share:
+    """Microseconds until a call returns: of one launch, and what each row of many takes beyond that."""
+
+    what: str
+    one_us: float
+    row_us: float
+    to_reach: float
+    verdict: str
 
 
 def saxpy(name: str = "saxpy", *, covered: bool = True) -> vc.Program:
@@ -84,8 +101,6 @@ def check(rows: Sequence[Row]) -> None:
 def forms(device: vc.Device, sizes: Sequence[int], *, own: bool = False, covered: bool = True) -> list[Form]:
     kernel = device.compile(saxpy(covered=covered))
     rows, whole = arrays_of(device, sizes, own=own)
-    kernels = entry(kernel).kernels()
-    ready = Launches(kernel, tuple(rows), None, None)
 
     def loop() -> None:
         for row in rows:
@@ -94,20 +109,17 @@ def forms(device: vc.Device, sizes: Sequence[int], *, own: bool = False, covered
     def launch_many() -> None:
         kernel.launch_many(rows)
 
-    def from_c() -> None:
-        ready.launch(*kernels)
-
     def one() -> None:
         kernel.launch(*whole)
 
-    for form in (loop, launch_many, from_c):
+    for form in (loop, launch_many):
         for _, _, out, _ in rows:
             out.fill(-1.0)
         form()
         check(rows)
     one()
     check([whole])
-    return [("launch_many", launch_many), ("from C", from_c), ("loop of launch", loop), ("one launch of all", one)]
+    return [("launch_many", launch_many), ("loop of launch", loop), ("one launch of all", one)]
 
 
 def host_forms(device: vc.Device, count: int) -> list[Form]:
@@ -148,9 +160,7 @@ def measured(device: vc.Device, what: str, rows: int, taken: Sequence[Form], rou
     for name, both in times.items():
         enqueue, whole = (statistics.median(column) / 1e3 for column in zip(*both, strict=True))
         figure = Figure(f"{what}: {name}", rows, round(enqueue, 2), round(whole, 2), round(enqueue / rows, 4))
-        print(
-            f"{figure.form:58s} {enqueue:10.1f} us  whole {whole:10.1f} us  {figure.us_a_row:8.3f} us a row", flush=True
-        )
+        print(figure.line(), flush=True)
         found.append(figure)
     return found
 
@@ -169,29 +179,53 @@ def run(device: vc.Device, rows: int, rounds: int) -> list[Figure]:
     return found
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", choices=["cuda", "emulator"], help="cuda: the first device")
-    parser.add_argument("--quick", action="store_true", help="a few calls: no measurement")
-    parser.add_argument("--output", type=Path, default=BENCHMARKS / "results", help="folder of the result file")
-    parser.add_argument("--commit", help="state of the project, where there is no git")
-    options = parser.parse_args(words)
-    emulator = options.device == "emulator"
-    with vc.Device("emulator" if emulator else 0) as device:
-        found = run(device, 16 if options.quick else ROWS, 2 if options.quick else 200)
-        environment = describe(
-            commit=options.commit,
-            emulator=emulator,
-            device=device.properties.name,
-            driver_version=device.properties.driver_version,
-            python_timer_ns=0,
-            c_timer_ns=0,
+def in_c(device: vc.Device, rows: int, rounds: int) -> list[Figure]:
+    """The forms of the C program."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        vc.bundle(saxpy(), folder / "many.vyre", targets=[str(device.target)], cubins=False, many=["saxpy"])
+        driver = driver_path(emulator=device.properties.is_emulator)
+        words = [build_many(folder), driver, folder / "many.vyre", rows, ELEMENTS, rounds]
+        child = subprocess.run([*map(str, words)], capture_output=True, text=True, check=False)
+    if child.returncode != 0:
+        raise SystemExit(f"many_driver failed: {child.stderr}")
+    found = []
+    for line in [json.loads(line) for line in child.stdout.splitlines()][1:]:
+        launched = 1 if line["form"].startswith("one launch") else rows
+        enqueue, whole = line["enqueue_ns"] / 1e3, line["whole_ns"] / 1e3
+        what = f"{rows} rows of 4 KiB" if line["rows"] == "same" else f"{rows} rows, arrays of their own"
+        figure = Figure(
+            f"{what}, in C: {line['form']}", launched, round(enqueue, 2), round(whole, 2), round(enqueue / launched, 4)
         )
-    options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / file_name(environment, "many")
-    content = {"benchmark": "many", "environment": asdict(environment), "figures": [asdict(f) for f in found]}
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print(f"written: {path}")
+        print(figure.line(), flush=True)
+        found.append(figure)
+    return found
+
+
+def share(figures: Sequence[Figure], rows: int, *, judged: bool) -> list[Share]:
+    """What a row takes beyond one launch, by the calls of Python and of C."""
+    by_form = {figure.form: figure.enqueue_us for figure in figures}
+    found = []
+    for what in (f"{rows} rows of 4 KiB", f"{rows} rows, arrays of their own"):
+        one = by_form[f"{what}, in C: one launch of one row"], by_form[f"{what}: one launch of all"]
+        many = by_form[f"{what}, in C: vyc_prepared_launch_many"], by_form[f"{what}: launch_many"]
+        for side, single, whole, most in zip(("C", "Python"), one, many, (C_SHARE, PYTHON_SHARE), strict=True):
+            each = (whole - single) / rows
+            verdict = "" if not judged else "met" if each <= most else "missed"
+            found.append(Share(f"{what}, from {side}", round(single, 2), round(each, 4), most, verdict))
+            print(f"{found[-1].what:42} one launch {single:7.2f} us, each row {each:7.4f} us, asked {most} {verdict}")
+    return found
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = parsed(__doc__, words, quick="a few calls")
+    rows, rounds = (16, 2) if options.quick else (ROWS, 200)
+    with vc.Device(options.device) as device:
+        found = run(device, rows, rounds)
+        found += in_c(device, rows, rounds)
+        judged = not options.quick and not device.properties.is_emulator
+        shares = share(found, rows, judged=judged)
+        written(options, device, "many", found, shares=[asdict(each) for each in shares])
     return 0
 
 

@@ -16,10 +16,7 @@ import tempfile
 from pathlib import Path
 
 from harness.processes import BENCHMARKS
-from harness.twins import build_example, build_service
-
-import vyre_cuda as vc
-from vyre_cuda.locations import EMULATOR_LIBRARY
+from harness.twins import build_example, build_service, driver_path
 
 EXAMPLE = BENCHMARKS.parent / "examples" / "service"
 
@@ -31,7 +28,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+")
     parser.add_argument("--device", choices=("cuda", "emulator"), default="cuda")
     options = parser.parse_args()
-    driver = "libcuda.so.1" if options.device == "cuda" else str(Path(vc.get_library_dir()) / EMULATOR_LIBRARY)
+    driver = driver_path(emulator=options.device == "emulator")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         bundle = folder / "models.vyre"

@@ -12,6 +12,8 @@
 #                VYRE_INDEPENDENT_SECONDS (300) or until VYRE_INDEPENDENT_PROGRAMS are done
 #   grown        instances of each rewriting rule and type against the interpreter, VYRE_GROWN_FIRED (640) in which it
 #                fires, in $VYRE_RANDOM_JOBS processes
+#   recordings   VYRE_RECORDINGS random graphs (20000) with fusing and without, in $VYRE_RANDOM_JOBS processes, with how
+#                often each kind of merge and each refusal came up
 #   conformance  the op tests, with the number of cases of each op and type recorded
 #   demo         the command line's demonstration
 #   silicon      what this GPU answers to every instruction form
@@ -57,7 +59,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | grown | conformance | demo | silicon | fold | bench | curves | many | downloads | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | algorithms | graphs | egraph) parts+=("$1") ;;
+    install | tests | hosts | random | independent | grown | recordings | conformance | demo | silicon | fold | bench | curves | many | downloads | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | algorithms | graphs | egraph) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -137,6 +139,11 @@ part_grown() {
   mkdir -p "$OUT/results"
   with_mps timeout 590 "$python" -m tests.device.numerics.grown_rules --device "${device/cuda/0}" --processes "$jobs" \
     --fired "${VYRE_GROWN_FIRED:-640}" --output "$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-grown.json"
+}
+
+part_recordings() {
+  OUT="$OUT/results" with_mps timeout 590 "$python" -m tests.device.graphs.many_recordings --device "$device" \
+    --processes "$jobs" --count "${VYRE_RECORDINGS:-20000}"
 }
 
 part_conformance() {
@@ -262,13 +269,14 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests hosts random independent grown conformance demo bench curves many awaiting accuracy throughput memory algorithms graphs; do
+for part in tests hosts random independent grown recordings conformance demo bench curves many awaiting accuracy throughput memory algorithms graphs; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
     tests | hosts | conformance) tail -n 3 "$OUT/$part.log" ;;
     random) head -n 1 "$OUT/random.log"; tail -n 1 "$OUT/random.log" ;;
     grown) tail -n 12 "$OUT/grown.log" ;;
+    recordings) tail -n 30 "$OUT/recordings.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
     bench | awaiting | curves | many | downloads | accuracy | throughput | memory | algorithms | graphs) cat "$OUT/$part.log" ;;

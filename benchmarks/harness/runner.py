@@ -27,8 +27,7 @@ from harness.processes import BENCHMARKS, ChildFailed, Pass, collect
 from harness.resultfile import SCHEMA, Absence, Figure, Rate, Result, Series, TwinFigure
 from harness.rows import CPP_TWINS, LAYER_ROWS, START_TWINS, Choice, Row, choose
 from harness.timing import Line
-from harness.twins import Twins, prepare
-from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+from harness.twins import Twins, driver_path, prepare
 
 # Of one process; a row that hangs costs this much.
 _PROCESS_LIMIT_S = 90.0
@@ -72,7 +71,7 @@ def run(benchmark: str, options: argparse.Namespace) -> Result:
     seed = secrets.randbits(32) if options.seed is None else int(options.seed)
     deadline = time.monotonic() + options.limit
     counts = QUICK if options.quick else FULL
-    driver = _driver_library(options.device)
+    driver = driver_path(emulator=options.device == "emulator")
     with tempfile.TemporaryDirectory() as name:
         with vc.Device(options.device) as device:
             properties = device.properties
@@ -152,12 +151,6 @@ def _core(word: str, device: str) -> int:
     if word == "none" or device == "emulator":
         return -1
     return max(os.sched_getaffinity(0)) if word == "auto" else int(word)
-
-
-def _driver_library(device: str) -> str:
-    if device == "emulator":
-        return str(Path(get_library_dir()) / EMULATOR_LIBRARY)
-    return os.environ.get("VYRE_CUDA_DRIVER") or "libcuda.so.1"
 
 
 def _merge(passes: Sequence[Pass]) -> dict[str, Series]:

@@ -19,6 +19,7 @@ from harness.counts import Counts
 from harness.inputs import chain_sets, copy_sets, saxpy_sets, scale_sets, select_sets, write_sets
 from harness.processes import BENCHMARKS, ChildFailed
 from harness.programs import PROGRAMS, lowered_for, write_bundle, write_kernel
+from vyre_cuda.locations import EMULATOR_LIBRARY
 
 _RAW = BENCHMARKS / "raw"
 _FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
@@ -53,7 +54,7 @@ def prepare(folder: Path, device: vc.Device, *, ids: Sequence[str], seed: int, c
 
 def build_raw(folder: Path) -> Path:
     """raw_driver, compiled with $CC or cc."""
-    others = ("layer_driver", "curve_driver", "replay_driver", "nccl_local")
+    others = ("layer_driver", "curve_driver", "replay_driver", "many_driver", "nccl_local")
     sources = sorted(path for path in _RAW.glob("*.c") if path.stem not in others)
     return _compile(folder / "raw_driver", sources, [])
 
@@ -79,6 +80,11 @@ def build_replay(folder: Path) -> Path:
     return _compile(folder / "replay_driver", [_RAW / "replay_driver.c", _RAW / "support.c"], [])
 
 
+def build_many(folder: Path) -> Path:
+    """many_driver, linked to the installed libvyre_cuda."""
+    return _compile(folder / "many_driver", [_RAW / "many_driver.c", _RAW / "support.c"], _with_library())
+
+
 def build_service(folder: Path) -> Path:
     """service, the requests of bench_service.py, linked to the installed libvyre_cuda."""
     return _compile(folder / "service", [_RAW / "service.cpp"], _with_library())
@@ -88,6 +94,13 @@ def build_example(folder: Path) -> Path:
     """latency, the requests of examples/service, linked to the installed libvyre_cuda."""
     source = BENCHMARKS.parent / "examples" / "service" / "latency.cpp"
     return _compile(folder / "latency", [source], _with_library())
+
+
+def driver_path(*, emulator: bool) -> str:
+    """The driver library that a program loads."""
+    if emulator:
+        return str(Path(vc.get_library_dir()) / EMULATOR_LIBRARY)
+    return os.environ.get("VYRE_CUDA_DRIVER") or "libcuda.so.1"
 
 
 def _with_library() -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from harness.curves.twins import Floors
 from harness.environment import describe
 from harness.resultfile import Absence
 from harness.timing import timer_ns
-from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+from harness.twins import driver_path
 
 MEASURES: dict[str, Measures] = {
     "buffers": buffers,
@@ -74,14 +73,13 @@ def counts_of(curve: Curve, *, quick: bool) -> tuple[int, ...]:
 def run(options: argparse.Namespace) -> CurveResult:
     """The curves that `options.curves` names, or all."""
     emulated = options.device == "emulator"
-    driver = str(Path(get_library_dir()) / EMULATOR_LIBRARY) if emulated else os.environ.get("VYRE_CUDA_DRIVER")
     chosen = [curve for curve in CURVES if not options.curves or curve.id in options.curves]
     counts = {curve.id: counts_of(curve, quick=options.quick) for curve in chosen}
     clock = Clock(0.0, 4) if options.quick else Clock(options.seconds, 100)
     deadline = time.monotonic() + options.limit
     with tempfile.TemporaryDirectory() as folder, vc.Device(options.device) as device:
         properties = device.properties
-        floors = Floors(Path(folder), device, counts, driver or "libcuda.so.1")
+        floors = Floors(Path(folder), device, counts, driver_path(emulator=emulated))
         made = _Run(Bench(device, clock, 1 << 24 if emulated else 1 << 28), deadline)
         for curve in chosen:
             made.curve(curve, counts[curve.id])

@@ -22,7 +22,15 @@ def test_every_form_has_a_figure(tmp_path: Path) -> None:
     result = json.loads(path.read_text(encoding="utf-8"))
     assert result["environment"]["commit"] == "c0ffee"
     assert path.name.startswith("emulator-many-")
-    assert {figure["form"].partition(": ")[2] for figure in result["figures"]} == {
-        *("launch_many", "from C", "loop of launch", "one launch of all", "many", "loop of calls"),
+    sides = [figure["form"].partition(": ") for figure in result["figures"]]
+    assert {form for what, _, form in sides if not what.endswith("in C")} == {
+        *("launch_many", "loop of launch", "one launch of all", "many", "loop of calls"),
+    }
+    assert {form for what, _, form in sides if what.endswith("in C")} == {
+        *("one launch of one row", "loop of vyc_prepared_launch"),
+        *("vyc_prepared_launch_many", "vyc_bundled_kernel_launch_many"),
     }
     assert all(0 < figure["enqueue_us"] <= figure["whole_us"] for figure in result["figures"])
+    assert [(each["what"].rpartition(" ")[2], each["to_reach"]) for each in result["shares"]] == [
+        *[("C", 0.05), ("Python", 0.3)] * 2
+    ]

@@ -1,20 +1,23 @@
 """Many random recordings, in several processes: the same bytes with fusing and without.
 
-    python -m tests.device.graphs.many_recordings --device cuda --first 0 --count 20000 --processes 8
+    python -m tests.device.graphs.many_recordings --device cuda --first 0 --count 20000 --processes 16
 
-It says how often each kind of merge and each refusal came up, and writes that to a file of `benchmarks/results`. A
+It says how often each kind of merge and each refusal came up in all processes, and writes that to a file of $OUT, or of
+`benchmarks/results`. `--add FILE` goes on where the recordings of another file end, and adds to what it counted. A
 recording that differs or fails is named by its seed; one that loses the device is tried again in a new process, alone.
-The exit status is 1 if any of them is wrong, or if a kind came up less than 500 times in 20,000 recordings.
+The exit status is 1 if any of them is wrong, or if a kind came up less than 500 times in 20,000 recordings. Nearly
+every merged kernel is new, so none is kept on disk.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime, timezone
 from multiprocessing import get_context
@@ -80,41 +83,48 @@ def run(name: str, first: int, count: int, processes: int) -> tuple[Counter[str]
     return counts, wrong
 
 
+def keep_nothing() -> None:
+    """For this process and those that it starts: looking through a full cache takes longer than compiling."""
+    os.environ["VYRE_CUDA_CACHE_DIR"] = "off"
+    os.environ["CUDA_CACHE_DISABLE"] = "1"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Random recordings with fusing and without.")
     parser.add_argument("--device", default="emulator", help="emulator, cuda, or a number")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--no-file", action="store_true", help="write no results")
+    parser.add_argument("--add", type=Path, help="a file of earlier recordings, which end where these begin")
+    parser.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", RESULTS)), help="folder of the file")
     options = parser.parse_args(arguments)
-    counts, wrong = run(options.device, options.first, options.count, options.processes)
-    few = {what: counts[what] for what, least in LEAST.items() if counts[what] < least * options.count // SLICE}
+    keep_nothing()
+    told = json.loads(options.add.read_text()) if options.add else {"first": options.first, "count": 0, "counts": {}}
+    first = told["first"] + told["count"]
+    counts, wrong = run(options.device, first, options.count, options.processes)
+    counts += Counter(told["counts"])
+    count = told["count"] + options.count
+    few = {what: counts[what] for what, least in LEAST.items() if counts[what] < least * count // SLICE}
     for what, number in sorted(counts.items()):
         print(f"{number:9,} {what}")
-    print(*[f"too few: {what}, {number}" for what, number in few.items()], sep="\n")
-    if not options.no_file:
-        _write(options, counts, wrong)
-    return 1 if wrong or few else 0
+    for what, number in few.items():
+        print(f"too few: {what}, {number}")
+    failed = [*told.get("wrong", []), *({"seed": seed, "why": why.splitlines()[0]} for seed, why in wrong)]
+    content = {"first": told["first"], "count": count, "counts": dict(sorted(counts.items())), "wrong": failed}
+    print(f"written: {_write(options.output, options.device, content)}")
+    return 1 if failed or few else 0
 
 
-def _write(options: argparse.Namespace, counts: Counter[str], wrong: list[tuple[int, str]]) -> None:
-    with vc.Device(int(options.device) if options.device.isdigit() else options.device) as device:
+def _write(folder: Path, device_name: str, content: Mapping[str, Any]) -> Path:
+    with vc.Device(int(device_name) if device_name.isdigit() else device_name) as device:
         name = device.properties.name
     now = datetime.now(timezone.utc)
-    what: dict[str, Any] = {
-        "time": now.isoformat(timespec="seconds"),
-        "device": name,
-        "version": vc.__version__,
-        "first": options.first,
-        "count": options.count,
-        "counts": dict(sorted(counts.items())),
-        "wrong": [{"seed": seed, "why": why.splitlines()[0]} for seed, why in wrong],
-    }
+    facts = {"time": now.isoformat(timespec="seconds"), "device": name, "version": vc.__version__}
     place = "-".join(name.lower().replace("(", "").replace(")", "").split())
-    path = RESULTS / f"{now:%Y-%m-%dT%H%M%SZ}-{place}-recordings.json"
-    path.write_text(json.dumps(what, indent=1) + "\n")
-    print(f"written: {path.name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{now:%Y-%m-%dT%H%M%SZ}-{place}-recordings.json"
+    path.write_text(json.dumps({**facts, **content}, indent=1) + "\n")
+    return path
 
 
 if __name__ == "__main__":

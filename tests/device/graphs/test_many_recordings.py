@@ -1,0 +1,38 @@
+"""Counts of random recordings in several processes are those of all."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.device, pytest.mark.emulator]
+
+ROOT = Path(__file__).parents[3]
+
+
+def recorded(folder: Path, *words: str | Path) -> tuple[Path, dict[str, Any]]:
+    """The file of three recordings."""
+    command = [sys.executable, "-m", "tests.device.graphs.many_recordings", "--processes", "1", "--count", "3", *words]
+    environment = {**os.environ, "OUT": str(folder)}
+    child = subprocess.run([*map(str, command)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert "written" in child.stdout, child.stderr
+    (path,) = folder.iterdir()
+    return path, json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.thin
+@pytest.mark.slow
+def test_counts_of_several_runs_are_added(tmp_path: Path) -> None:
+    first, one = recorded(tmp_path / "first")
+    _, both = recorded(tmp_path / "both", "--add", first)
+
+    assert (one["count"], both["first"], both["count"], both["wrong"]) == (3, 0, 6, [])
+    assert one["counts"]["recordings"] == 3
+    assert both["counts"]["recordings"] == 6
+    assert both["counts"]["as fused"] == 36  # six replays of each
