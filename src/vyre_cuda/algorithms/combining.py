@@ -151,9 +151,12 @@ def combining(name: str, source: Type, dtype: Any = None, *, place: Type = u32) 
     if name in ("min", "max"):
         kind = sum_type(source) if source.is_float else source
         return Combining(name, source, (u8 if source is bool_ else kind,), source)
-    result = _sum_result(source) if dtype is None else _asked(source, dtype)
-    if name == "mean" and not result.is_float:
-        result = f64
+    if name == "mean":
+        result = (source if source.is_float else f64) if dtype is None else _asked(source, dtype)
+        if not result.is_float:
+            raise TypeError(f"a mean as {result} would be cut off: ask for a float, and convert the result")
+    else:
+        result = _sum_result(source) if dtype is None else _asked(source, dtype)
     return Combining(name, source, (sum_type(result),), result)
 
 

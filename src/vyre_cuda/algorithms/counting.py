@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.algorithms.programs import count
-from vyre_cuda.algorithms.reductions import delivered, reduction
-from vyre_cuda.algorithms.work import Work, index_type, require_device_array, tiles, type_of
+from vyre_cuda.algorithms.reductions import reduction
+from vyre_cuda.algorithms.work import Work, delivered, index_type, require_device_array, tiles, type_of
 from vyre_cuda.ir.core.types import i64
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -113,18 +113,24 @@ def _range_of(x: Any, range_: Any) -> tuple[Any, Any]:
         return 0.0, 1.0
     found = [reduction(name, x, None, None, None, False) for name in ("min", "max")]
     first, last = ((each.numpy() if isinstance(each, DeviceArray) else each)[()] for each in found)
-    if x.dtype.kind not in "fiu":
-        first, last = np.float32(first), np.float32(last)
+    first, last = (_edge_dtype(x).type(each) for each in (first, last))
     if not (np.isfinite(first) and np.isfinite(last)):
         raise ValueError(f"autodetected range of [{first}, {last}] is not finite")
     return first, last
 
 
+def _edge_dtype(x: Any) -> np.dtype[Any]:
+    """The dtype from which NumPy finds that of the edges; bools are u8 to it, and `bf16` is not known to it."""
+    if x.dtype.kind in "fiu":
+        found: np.dtype[Any] = x.dtype
+        return found
+    return np.dtype(np.uint8 if x.dtype.kind == "b" else np.float32)
+
+
 def _edges(x: Any, bins: Any, range_: Any) -> Any:
     """The edges that `bins` names or that it has in the range, with NumPy's type."""
     if np.ndim(bins) == 0:
-        dtype = x.dtype if x.dtype.kind in "fiu" else np.dtype(np.float32)
-        return np.histogram_bin_edges(np.empty(0, dtype), bins=bins, range=_range_of(x, range_))
+        return np.histogram_bin_edges(np.empty(0, _edge_dtype(x)), bins=bins, range=_range_of(x, range_))
     edges = np.asarray(bins, dtype=np.float64)
     if edges.ndim != 1 or edges.size < 2 or (edges[:-1] > edges[1:]).any():
         raise ValueError("`bins` must increase monotonically, when an array, and have two edges at least")

@@ -9,8 +9,16 @@ import numpy as np
 
 from vyre_cuda.algorithms.programs import place
 from vyre_cuda.algorithms.programs.keys import keys_of
-from vyre_cuda.algorithms.reductions import delivered
-from vyre_cuda.algorithms.work import Work, index_type, normal_axis, refuse_shared, require_device_array, tiles, type_of
+from vyre_cuda.algorithms.work import (
+    Work,
+    delivered,
+    index_type,
+    normal_axis,
+    refuse_shared,
+    require_device_array,
+    tiles,
+    type_of,
+)
 from vyre_cuda.ir.core.types import i64, u64
 
 
@@ -21,7 +29,7 @@ def taken(x: Any, indices: Any, axis: Any, mode: str, out: Any) -> Any:
         x, axis = x.reshape(x.size), 0
     axis = normal_axis(axis, x.ndim)
     if isinstance(x, np.ndarray):
-        return delivered(np.take(x, indices, axis=axis, mode=mode), out)  # type: ignore[call-overload]
+        return delivered(np.asarray(np.take(x, indices, axis=axis, mode=mode)), out)  # type: ignore[call-overload]
     require_device_array("x", x)
     require_device_array("indices", indices)
     _check_indices(indices)

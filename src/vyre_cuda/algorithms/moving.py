@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.algorithms.programs import move
-from vyre_cuda.algorithms.work import Shape, Work, index_type, normal_axis, tiles
+from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axis, tiles
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 
@@ -73,7 +73,7 @@ def transposed(x: Any, axes: Sequence[int] | None, out: Any) -> Any:
         raise ValueError("repeated axis in transpose")
     shape = tuple(x.shape[axis] for axis in order)
     if isinstance(x, np.ndarray):
-        return np.ascontiguousarray(np.transpose(x, order))
+        return delivered(np.array(np.transpose(x, order), order="C"), out)
     work = Work(x)
     result = work.result(shape, x.type, out, x)
     move_axes(work, x, order, result)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.algorithms.programs import matmul
-from vyre_cuda.algorithms.reductions import Array, delivered
-from vyre_cuda.algorithms.work import Work, index_type, require_device_array, tiles, type_of
+from vyre_cuda.algorithms.reductions import Array
+from vyre_cuda.algorithms.work import Work, delivered, index_type, require_device_array, tiles, type_of
 from vyre_cuda.ir.core.types import f32, f64
 from vyre_cuda.ir.semantics.elementwise import apply
 

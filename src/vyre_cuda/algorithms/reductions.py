@@ -12,7 +12,7 @@ from vyre_cuda.algorithms import orders
 from vyre_cuda.algorithms.combining import Combining, combining
 from vyre_cuda.algorithms.moving import moved_last
 from vyre_cuda.algorithms.programs import reduce
-from vyre_cuda.algorithms.work import Shape, Work, index_type, normal_axes, tiles, type_of
+from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axes, tiles, type_of
 from vyre_cuda.ir.core.types import bool_
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -33,7 +33,7 @@ def reduction(name: str, x: Any, axis: Axis, dtype: Any, out: Any, keepdims: boo
     kept = tuple(1 if k in axes else extent for k, extent in enumerate(x.shape))
     shape = kept if keepdims else tuple(extent for k, extent in enumerate(x.shape) if k not in axes)
     n = math.prod(x.shape[k] for k in axes)
-    if n == 0 and name not in _OF_EMPTY and math.prod(shape):
+    if n == 0 and name not in _OF_EMPTY:
         raise ValueError(_no_identity(name))
     how = combining(name, x.type if isinstance(x, DeviceArray) else type_of(x), dtype, place=index_type(n))
     if isinstance(x, np.ndarray):
@@ -42,7 +42,7 @@ def reduction(name: str, x: Any, axis: Axis, dtype: Any, out: Any, keepdims: boo
     result = work.result(shape, how.result, out, x)
     if n == 0:
         if result.size:
-            result.fill(_OF_EMPTY[name])
+            work.fill(result, _OF_EMPTY[name])
     elif result.size:
         _launches(work, how, moved_last(work, x, axes), n, result)
     return result
@@ -107,17 +107,3 @@ def _exact(how: Combining, rows: Array) -> Array:
         if how.name in ("sum", "prod"):
             return np.asarray(function(rows, axis=1, dtype=how.kind.dtype))
         return np.asarray(function(rows != 0 if how.result is bool_ and how.source is not bool_ else rows, axis=1))
-
-
-def delivered(found: Array, out: Any) -> Array:
-    """A result of NumPy arrays, in `out` where that is given."""
-    if out is None:
-        return found
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out is a {type(out).__name__}; a NumPy array is needed beside NumPy arrays")
-    if out.dtype != found.dtype:
-        raise TypeError(f"out is an array of {out.dtype}; the result has {found.dtype}")
-    if out.shape != found.shape:
-        raise ValueError(f"out has the shape {out.shape}; the result has {found.shape}")
-    out[...] = found
-    return out

@@ -10,8 +10,8 @@ from vyre_cuda.algorithms import orders
 from vyre_cuda.algorithms.combining import Combining, scanning
 from vyre_cuda.algorithms.moving import move_axes, moved_last
 from vyre_cuda.algorithms.programs import lookback, scan
-from vyre_cuda.algorithms.reductions import Array, delivered
-from vyre_cuda.algorithms.work import Shape, Work, index_type, normal_axis, tiles, type_of
+from vyre_cuda.algorithms.reductions import Array
+from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axis, tiles, type_of
 from vyre_cuda.ir.core.types import u64
 from vyre_cuda.runtime.memory.array import DeviceArray
 

@@ -10,8 +10,8 @@ import numpy as np
 from vyre_cuda.algorithms import orders
 from vyre_cuda.algorithms.combining import Combining, combining
 from vyre_cuda.algorithms.programs import segment
-from vyre_cuda.algorithms.reductions import Array, delivered
-from vyre_cuda.algorithms.work import Work, index_type, require_device_array, type_of
+from vyre_cuda.algorithms.reductions import Array
+from vyre_cuda.algorithms.work import Work, delivered, index_type, require_device_array, type_of
 from vyre_cuda.ir.core.types import bool_
 from vyre_cuda.runtime.memory.array import DeviceArray
 

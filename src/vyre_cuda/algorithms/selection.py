@@ -12,9 +12,18 @@ from vyre_cuda.algorithms.combining import scanning
 from vyre_cuda.algorithms.indexing import taken
 from vyre_cuda.algorithms.programs import select
 from vyre_cuda.algorithms.programs.keys import keys_of
-from vyre_cuda.algorithms.reductions import Array, delivered
+from vyre_cuda.algorithms.reductions import Array
 from vyre_cuda.algorithms.sorting import sorted_arrays
-from vyre_cuda.algorithms.work import Work, index_type, normal_axis, refuse_shared, require_device_array, tiles, type_of
+from vyre_cuda.algorithms.work import (
+    Work,
+    delivered,
+    index_type,
+    normal_axis,
+    refuse_shared,
+    require_device_array,
+    tiles,
+    type_of,
+)
 from vyre_cuda.ir.core.types import i64, u32, u64
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -30,8 +39,9 @@ def compressed(condition: Any, x: Any, axis: Any, out: Any, count: Any) -> Any:
         return _counted(np.compress(condition, x, axis=axis), out, count)
     require_device_array("x", x)
     require_device_array("condition", condition)
-    if axis is not None and x.ndim > 1:
+    if axis is not None:
         axis = normal_axis(axis, x.ndim)
+    if axis is not None and x.ndim > 1:
         _check_condition(condition, x.shape[axis])
         if out is not None or count is not None:
             raise ValueError("out= and count= are for arrays with one axis, or axis=None: reshape the array")
@@ -51,6 +61,8 @@ def _check_condition(condition: Any, extent: int) -> None:
 
 def nonzeros(x: Any, out: Any, count: Any) -> Any:
     """`nonzero` on either kind of array."""
+    if isinstance(x, (DeviceArray, np.ndarray)) and not x.ndim:
+        raise ValueError("nonzero takes an array with at least one axis: reshape it to (1,)")
     if isinstance(x, np.ndarray):
         found = np.nonzero(x)
         return (_counted(found[0], out, count),) if out is not None else found

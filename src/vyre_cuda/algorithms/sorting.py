@@ -10,8 +10,8 @@ from vyre_cuda.algorithms.moving import move_axes, moved_last
 from vyre_cuda.algorithms.programs import block_sort, merge_sort, radix
 from vyre_cuda.algorithms.programs.keys import keys_of
 from vyre_cuda.algorithms.programs.ranking import DIGITS, Sorted
-from vyre_cuda.algorithms.reductions import Array, delivered
-from vyre_cuda.algorithms.work import Work, index_type, normal_axis, refuse_shared, tiles, type_of
+from vyre_cuda.algorithms.reductions import Array
+from vyre_cuda.algorithms.work import Work, delivered, index_type, normal_axis, refuse_shared, tiles, type_of
 from vyre_cuda.ir.core.types import Type, i64
 from vyre_cuda.runtime.memory.array import DeviceArray
 

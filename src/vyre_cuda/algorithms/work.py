@@ -102,6 +102,15 @@ class Work:
         made: DeviceArray = self.device.empty(count, type_) if graph is None else graph.temporary(count, type_)
         return made
 
+    def fill(self, array: DeviceArray, value: Any) -> None:
+        """All elements set to a value; graphs fill with 32 bits, so others are copied from the host."""
+        if self.is_recorded and array.type.itemsize == 8:
+            kept = self.device.pinned_empty(array.shape, array.type)
+            kept[...] = value
+            array.copy_from(kept)
+        else:
+            array.fill(value)
+
     # ---- work -------------------------------------------------------------------------------------------------------
 
     def launch(self, program: Program, *arguments: Any, blocks: int) -> None:
@@ -161,3 +170,17 @@ def normal_axis(axis: Any, ndim: int) -> int:
     if not -ndim <= axis < ndim:
         raise np.exceptions.AxisError(int(axis), ndim)
     return int(axis) % ndim
+
+
+def delivered(found: np.ndarray[Any, Any], out: Any) -> np.ndarray[Any, Any]:
+    """A result of NumPy arrays, in `out` where that is given."""
+    if out is None:
+        return found
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out is a {type(out).__name__}; a NumPy array is needed beside NumPy arrays")
+    if out.dtype != found.dtype:
+        raise TypeError(f"out is an array of {out.dtype}; the result has {found.dtype}")
+    if out.shape != found.shape:
+        raise ValueError(f"out has the shape {out.shape}; the result has {found.shape}")
+    out[...] = found
+    return out

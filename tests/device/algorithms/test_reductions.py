@@ -126,6 +126,30 @@ def test_minus_zeros_stay(device: vc.Device) -> None:
 
 
 @pytest.mark.thin
+@pytest.mark.parametrize("name", NAMES)
+def test_sources_without_axes(device: vc.Device, name: str) -> None:
+    x = np.array(3, np.int32)
+    for keepdims in (False, True):
+        assert_same(numpys(name, x, keepdims=keepdims), agree(device, name, x, keepdims=keepdims))
+
+
+@pytest.mark.parametrize("name", ["prod", "mean"])
+def test_results_of_nothing_can_be_recorded(device: vc.Device, name: str) -> None:
+    """In 64 bits with different halves."""
+    x = np.zeros((3, 0), np.uint8)
+    run = algorithms.plan(function(name), device.array(x), axis=1)
+    assert_same(function(name)(x, axis=1), run().numpy())
+    assert_same(function(name)(x, axis=1), run().numpy())
+
+
+def test_a_mean_is_a_float(device: vc.Device) -> None:
+    for x in (drawn(vc.i32, 20), device.array(drawn(vc.i32, 20))):
+        with pytest.raises(TypeError, match="cut off"):
+            algorithms.mean(x, dtype=np.int8)
+    assert algorithms.mean(drawn(vc.i32, 20), dtype=vc.f32).dtype == np.float32
+
+
+@pytest.mark.thin
 @pytest.mark.parametrize("dtype", [vc.u32, vc.i64, vc.f32, np.float64, "int8"], ids=str)
 def test_dtype(device: vc.Device, dtype: Any) -> None:
     x = drawn(vc.u16, 5000)

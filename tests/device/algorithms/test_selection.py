@@ -138,14 +138,15 @@ def test_numbers_without_a_count(device: vc.Device) -> None:
 
 
 @pytest.mark.thin(4)
-@pytest.mark.parametrize("type_", [vc.f32, vc.f64, vc.i32, vc.u8], ids=str)
+@pytest.mark.parametrize("type_", [vc.f32, vc.f64, vc.i32, vc.u8, vc.bool_], ids=str)
 def test_histogram(device: vc.Device, type_: vc.Type) -> None:
     x = drawn(type_, 20_000)
     for keywords in ({}, {"bins": 7, "range": (-1, 3.5)}, {"bins": 5000, "range": (0, 9)}, {"bins": [0, 1, 1.5, 20]}):
         counts, edges = algorithms.histogram(device.array(x), **keywords)
-        want, want_edges = np.histogram(x, **keywords)
+        want, want_edges = np.histogram(x.view(np.uint8) if type_ is vc.bool_ else x, **keywords)
         assert_same(want.astype(np.int64), counts.numpy())
         assert np.array_equal(want_edges, edges)
+        assert want_edges.dtype == edges.dtype
         assert_same(algorithms.histogram(x, **keywords)[0], counts.numpy())
 
 
@@ -221,3 +222,32 @@ def test_selections_with_places_of_64_bits(device: vc.Device, monkeypatch: pytes
         assert_same(x[x > 1], algorithms.compress(chosen, there).numpy())
         assert_same(np.nonzero(x)[0], algorithms.nonzero(there)[0].numpy())
         assert_same(algorithms.unique(x), algorithms.unique(there).numpy())
+
+
+def test_arrays_without_axes(device: vc.Device) -> None:
+    """Places and what is searched for may be single; in NumPy's shape."""
+    x, one = drawn(vc.f32, 40), np.array(7)
+    assert_same(np.asarray(x[7]), algorithms.take(device.array(x), device.array(one)).numpy())
+    ascending = np.sort(x)
+    for found in (
+        algorithms.searchsorted(ascending, x[3:4].reshape(())),
+        algorithms.searchsorted(device.array(ascending), device.array(x[3:4].reshape(()))).numpy(),
+    ):
+        assert_same(np.asarray(np.searchsorted(ascending, x[3])), found)
+    assert algorithms.transpose(one).shape == algorithms.transpose(device.array(one)).shape == ()
+    for single in (one, device.array(one)):
+        with pytest.raises(ValueError, match="at least one axis"):
+            algorithms.nonzero(single)
+
+
+def test_an_axis_that_does_not_exist(device: vc.Device) -> None:
+    x, chosen = drawn(vc.f32, 9), np.ones(9, np.bool_)
+    for arrays in ((chosen, x), (device.array(chosen), device.array(x))):
+        with pytest.raises(np.exceptions.AxisError if hasattr(np, "exceptions") else np.AxisError):
+            algorithms.compress(*arrays, axis=1)
+
+
+def test_out_of_a_transpose_in_numpy() -> None:
+    x, out = drawn(vc.f32, 12).reshape(3, 4), np.empty((4, 3), np.float32)
+    assert algorithms.transpose(x, out=out) is out
+    assert_same(x.T.copy(), out)

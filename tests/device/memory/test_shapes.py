@@ -25,7 +25,8 @@ def test_an_array_has_the_shape_that_it_was_made_with(device: vc.Device, array: 
     assert device.empty((7,), vc.i32).shape == (7,)
     assert device.empty((2, 0, 3), vc.i32).numpy().shape == (2, 0, 3)
     assert device.pinned_empty((5, 6), vc.u8).shape == (5, 6)
-    assert device.array(np.array(3, np.float32)).shape == (1,)
+    for single in (device.array(np.array(3, np.float32)), device.full((), 3, vc.f32)):
+        np.testing.assert_array_equal(np.array(3, np.float32), single.numpy(), strict=True)
     assert device.zeros((1,) * 32, vc.u8).ndim == 32
     np.testing.assert_array_equal(np.zeros((5, 6), np.int32), device.zeros((5, 6), vc.i32).numpy(), strict=True)
     np.testing.assert_array_equal(np.full((5, 6), 7, np.int64), device.full((5, 6), 7, vc.i64).numpy(), strict=True)
@@ -128,9 +129,10 @@ def test_reshape_takes_every_shape_of_the_same_size(device: vc.Device, array: vc
             array.reshape(*shape)
     with pytest.raises(ValueError, match="more than one -1"):
         array.reshape(-1, -1)
-    with pytest.raises(ValueError, match="0 axes"):
+    with pytest.raises(ValueError, match="24 elements cannot have the shape"):
         array.reshape(())
-    with pytest.raises(ValueError, match="33 axes; arrays have 1 to 32"):
+    assert device.full(1, 7, vc.i32).reshape(()).numpy() == np.int32(7)
+    with pytest.raises(ValueError, match="33 axes; arrays have at most 32"):
         device.zeros((1,) * 33, vc.u8)
     with pytest.raises(ValueError, match="a size of -2"):
         device.empty((3, -2), vc.u8)

@@ -46,7 +46,7 @@ def key_of(element: Any) -> Any:
 def keys_of(elements: np.ndarray[Any, Any], type_: Type) -> np.ndarray[Any, Any]:
     """The keys of an array's elements."""
     key = key_type(type_).dtype
-    bits = np.ascontiguousarray(elements).view(key)
+    bits = np.asarray(elements, order="C").view(key)
     found: np.ndarray[Any, Any]
     if type_.kind in ("bool", "unsigned"):
         found = bits.astype(np.bool_).view(np.uint8) if type_ is bool_ else bits

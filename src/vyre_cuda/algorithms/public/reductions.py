@@ -81,8 +81,7 @@ def mean(x: Either, axis: Axis = None, dtype: Any = None, out: Either | None = N
     axis
         The axis or axes that go; None for all.
     dtype
-        The type of the result, for integers also that of the sums: a type of this package or a NumPy dtype; None for
-        NumPy's.
+        The type of the result and of the sums, a float: a type of this package or a NumPy dtype; None for NumPy's.
     out
         An array of the same kind for the result, with its shape and type.
     keepdims
@@ -96,7 +95,7 @@ def mean(x: Either, axis: Axis = None, dtype: Any = None, out: Either | None = N
     Raises
     ------
     TypeError
-        Not an array, or `out` has another type.
+        Not an array, `dtype` is not a float, or `out` has another type.
     ValueError
         `out` has another shape or shares memory with `x`.
     """

@@ -405,7 +405,7 @@ class Device(memory.Allocator, Telemetry):
             The device has no memory left.
         """
         transfers.require_array("array", data)
-        result = self._new(data.shape or (1,), data.dtype)
+        result = self._new(data.shape, data.dtype)
         result.copy_from(data)
         return result
 

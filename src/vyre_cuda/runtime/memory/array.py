@@ -30,8 +30,8 @@ _INTEROP = "vyre_cuda.runtime.memory.interop"
 
 
 class DeviceArray(Span):
-    """An array on a device, row by row; made by `Device.array`, `empty`, `zeros` and `full`, with 1 to 32 axes, or by
-    `vc.algorithms`, whose sums of whole arrays have none.
+    """An array on a device, row by row; made by `Device.array`, `empty`, `zeros` and `full`, with up to 32 axes, or by
+    `vc.algorithms`.
 
     `a[i]` is a NumPy scalar or, with several axes, a view of row i; `a[i, j]` and slices (of step 1, as the last index)
     work alike, and views share the memory. `a[i] = value` writes an element, or an array or a scalar to what is

@@ -14,15 +14,15 @@ MAX_AXES = 32
 
 
 def checked(shape: Any) -> Shape:
-    """A shape that a caller gives: an int, or 1 to 32 of them."""
+    """A shape that a caller gives: an int, or up to 32 of them."""
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     for extent in extents:
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
             raise TypeError(f"a size must be an int or a tuple of ints, not a {type(extent).__name__}")
         if extent < 0:
             raise ValueError(f"a size of {extent} elements; a size cannot be negative")
-    if not 1 <= len(extents) <= MAX_AXES:
-        raise ValueError(f"a shape of {len(extents)} axes; arrays have 1 to {MAX_AXES}")
+    if len(extents) > MAX_AXES:
+        raise ValueError(f"a shape of {len(extents)} axes; arrays have at most {MAX_AXES}")
     return tuple(map(int, extents))
 
 
