@@ -19,6 +19,10 @@
 #define VYRE_EXCEPTIONS 0
 #endif
 
+// Functions of failures, and those that open: never inlined and compiled for size, so that they
+// cost neither the code that calls them nor the time to compile it.
+#define VYRE_COLD [[gnu::noinline, gnu::cold]]
+
 namespace vyre {
 
 // The check of a program that failed. Copied, so it outlives the bundle; longer texts are cut.
@@ -40,9 +44,7 @@ void copy_text(char (&to)[N], const char *from) noexcept {
   to[i] = '\0';
 }
 
-struct Nowhere { // a run of no kernel: there is no site to look for
-  vyc_status operator()(vyc_site *, const vyc_error &) const noexcept { return VYC_E_INVALID; }
-};
+struct Nowhere {}; // a run of no kernel: there is no site to look for
 
 } // namespace detail
 
@@ -54,16 +56,20 @@ class Error : public std::exception {
   vyc_error record{}; // everything else; record.launches belongs to VYC_E_LOST
 
   Error() noexcept = default;
-  // Copies the calling thread's record; `find` looks a site up: vyc_status(vyc_site *, record).
-  template <class Find>
-  Error(vyc_status failed, const Find &find) noexcept : status(failed) {
+  // Copies the calling thread's record.
+  VYRE_COLD Error(vyc_status failed, detail::Nowhere) noexcept : status(failed) {
     record.struct_size = sizeof record;
     static_cast<void>(vyc_last_error(&record));
-    if (failed == VYC_E_ASSERT) locate(find);
     describe();
   }
+  // The same; `find` looks a site up: vyc_status(vyc_site *, record).
+  template <class Find>
+  Error(vyc_status failed, const Find &find) noexcept : Error(failed, detail::Nowhere{}) {
+    if (failed == VYC_E_ASSERT) locate(find);
+  }
   // A failure that the header itself finds, with the name of what was asked for.
-  Error(vyc_status failed, const char *operation, const char *message) noexcept : status(failed) {
+  VYRE_COLD Error(vyc_status failed, const char *operation, const char *message) noexcept
+      : status(failed) {
     record.struct_size = sizeof record;
     record.status = failed;
     detail::copy_text(record.operation, operation);
@@ -81,7 +87,11 @@ class Error : public std::exception {
   void locate(const Find &find) noexcept {
     vyc_site found{};
     found.struct_size = sizeof found;
-    if (find(&found, record) != VYC_OK) return;
+    if (find(&found, record) == VYC_OK) place(found);
+  }
+
+ private:
+  VYRE_COLD void place(const vyc_site &found) noexcept {
     site.kind = found.kind;
     site.line = found.line;
     site.statement = found.statement;
@@ -90,9 +100,7 @@ class Error : public std::exception {
     detail::copy_text(site.file, found.file);
     describe();
   }
-
- private:
-  void describe() noexcept {
+  VYRE_COLD void describe() noexcept {
     const auto number = static_cast<unsigned long long>(thread());
     const auto index = static_cast<unsigned long long>(record.report_index);
     int n = 0;
@@ -125,19 +133,32 @@ class Failure {
   }
   Failure &operator=(const Failure &) = delete;
   ~Failure() {
-    if (error_ != nullptr && error_ != exhausted()) delete error_;
+    if (error_ != nullptr) drop(error_);
   }
 
   bool failed() const noexcept { return error_ != nullptr; }
   const Error &error() const noexcept { return *error_; }
 
-  template <class... A>
-  static Failure of(A &&...arguments) noexcept {
-    const Error *error = new (std::nothrow) Error(std::forward<A>(arguments)...);
-    return Failure(error != nullptr ? error : exhausted());
+  // As the constructors of Error.
+  VYRE_COLD static Failure of(vyc_status failed, detail::Nowhere nowhere) noexcept {
+    return held(new (std::nothrow) Error(failed, nowhere));
+  }
+  template <class Find>
+  VYRE_COLD static Failure of(vyc_status failed, const Find &find) noexcept {
+    return held(new (std::nothrow) Error(failed, find));
+  }
+  VYRE_COLD static Failure of(vyc_status failed, const char *operation,
+                              const char *message) noexcept {
+    return held(new (std::nothrow) Error(failed, operation, message));
   }
 
  private:
+  VYRE_COLD static Failure held(const Error *error) noexcept {
+    return Failure(error != nullptr ? error : exhausted());
+  }
+  VYRE_COLD static void drop(const Error *error) noexcept {
+    if (error != exhausted()) delete error;
+  }
   // Stands for any failure that finds no memory to be described in.
   static const Error *exhausted() noexcept {
     static const Error error(VYC_E_MEMORY, "vyre::Error", "out of host memory");
@@ -146,6 +167,19 @@ class Failure {
 
   const Error *error_ = nullptr;
 };
+
+#if VYRE_EXCEPTIONS
+namespace detail {
+[[noreturn]] VYRE_COLD inline void raise(const Error &error) { throw Error(error); }
+[[noreturn]] VYRE_COLD inline void raise(vyc_status status, Nowhere nowhere) {
+  throw Error(status, nowhere);
+}
+template <class Find>
+[[noreturn]] VYRE_COLD void raise(vyc_status status, const Find &find) {
+  throw Error(status, find);
+}
+} // namespace detail
+#endif
 
 // A value, or the Error because of which there is none. Reading the value of a failure is undefined
 // but for value(), which throws.
@@ -166,7 +200,7 @@ class [[nodiscard]] Result {
   const T *operator->() const noexcept { return &value_; }
 #if VYRE_EXCEPTIONS
   T value() && {
-    if (!ok()) throw Error(error());
+    if (!ok()) detail::raise(error());
     return std::move(value_);
   }
 #endif
@@ -190,7 +224,7 @@ class [[nodiscard]] Result<void> {
   Failure failure() && noexcept { return std::move(failure_); }
 #if VYRE_EXCEPTIONS
   void value() && {
-    if (!ok()) throw Error(error());
+    if (!ok()) detail::raise(error());
   }
 #endif
 
@@ -205,13 +239,6 @@ inline Result<void> try_check(vyc_status status) noexcept {
 }
 
 #if VYRE_EXCEPTIONS
-namespace detail {
-template <class Find>
-[[noreturn, gnu::noinline, gnu::cold]] void raise(vyc_status status, const Find &find) {
-  throw Error(status, find);
-}
-} // namespace detail
-
 // Throws the Error of a call of the C interface that failed.
 inline void check(vyc_status status) {
   if (status != VYC_OK) detail::raise(status, detail::Nowhere{});

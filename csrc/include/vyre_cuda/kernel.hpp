@@ -55,9 +55,9 @@ class BoundCall {
 
   // An empty call, to be assigned to; running it is refused.
   BoundCall() noexcept = default;
-  static Result<BoundCall> try_create(const detail::Loaded &loaded,
-                                      const detail::RunOptions &options,
-                                      const Frame &frame) noexcept {
+  VYRE_COLD static Result<BoundCall> try_create(const detail::Loaded &loaded,
+                                                const detail::RunOptions &options,
+                                                const Frame &frame) noexcept {
     BoundCall made;
     made.loaded_ = loaded;
     made.options_ = options;

@@ -94,8 +94,9 @@ class Loaded {
       delete held_;
   }
 
-  static Result<Loaded> load(const Context &context, const Bundle &bundle, const char *name,
-                             char *log_out, std::size_t log_bytes) noexcept {
+  VYRE_COLD static Result<Loaded> load(const Context &context, const Bundle &bundle,
+                                       const char *name, char *log_out,
+                                       std::size_t log_bytes) noexcept {
     vyc_bundled_kernel *kernel = nullptr;
     vyc_prepared *prepared = nullptr;
     const std::uint64_t tag = next_tag();
@@ -147,7 +148,7 @@ inline const char *role_name(std::uint32_t role) noexcept {
 }
 
 template <class... A>
-Failure mismatch(const char *kernel, const char *format, A... arguments) noexcept {
+VYRE_COLD Failure mismatch(const char *kernel, const char *format, A... arguments) noexcept {
   char text[256];
   static_cast<void>(std::snprintf(text, sizeof text, format, arguments...));
   return Failure::of(VYC_E_INVALID, kernel, text);
@@ -169,9 +170,9 @@ inline vyc_bundle_parameter parameter_of(const Bundle &bundle, std::uint32_t ker
 }
 
 // Whether the extents of the arrays with several axes, and nothing else, follow the parameters.
-inline Result<void> check_extents(const Bundle &bundle, const vyc_bundle_kernel &row,
-                                  std::uint32_t kernel, const Declared *declared,
-                                  std::uint32_t count) noexcept {
+VYRE_COLD inline Result<void> check_extents(const Bundle &bundle, const vyc_bundle_kernel &row,
+                                            std::uint32_t kernel, const Declared *declared,
+                                            std::uint32_t count) noexcept {
   std::uint32_t at = count;
   for (std::uint32_t i = 0; i < count; i++)
     for (std::uint32_t axis = 0; declared[i].axes > 1 && axis < declared[i].axes; axis++) {
@@ -190,9 +191,9 @@ inline Result<void> check_extents(const Bundle &bundle, const vyc_bundle_kernel 
 }
 
 // Whether a kernel of a bundle has these parameters; `names` is NULL, or their names.
-inline Result<void> check_parameters(const Bundle &bundle, const char *name,
-                                     const Declared *declared, std::uint32_t count,
-                                     const char *const *names) noexcept {
+VYRE_COLD inline Result<void> check_parameters(const Bundle &bundle, const char *name,
+                                               const Declared *declared, std::uint32_t count,
+                                               const char *const *names) noexcept {
   std::uint32_t kernel = 0;
   vyc_bundle_kernel row{};
   row.struct_size = sizeof row;

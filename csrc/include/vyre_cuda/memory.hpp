@@ -61,7 +61,7 @@ std::uint64_t bytes_of(std::size_t count) noexcept {
   return count > SIZE_MAX / sizeof(T) ? UINT64_MAX : std::uint64_t{count} * sizeof(T);
 }
 
-inline Failure outside(const char *operation) noexcept {
+VYRE_COLD inline Failure outside(const char *operation) noexcept {
   return Failure::of(VYC_E_INVALID, operation, "the range is not within the array");
 }
 

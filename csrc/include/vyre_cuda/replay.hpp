@@ -20,6 +20,44 @@ struct SymbolRow {
   bool is_written;    // an array
 };
 
+namespace detail {
+
+inline const char *kind_name(std::uint32_t kind) noexcept {
+  return kind == VYC_SYMBOL_ARRAY ? "an array of" : "a scalar of";
+}
+
+// The numbers of the symbols of a graph, which must be those of the rows.
+VYRE_COLD inline Result<void> find_symbols(std::uint32_t *numbers, const Bundle &bundle,
+                                           const char *name, const SymbolRow *rows,
+                                           std::uint32_t count) noexcept {
+  std::uint32_t graph = 0;
+  vyc_bundle_graph row{};
+  row.struct_size = sizeof row;
+  vyc_status status = vyc_bundle_graph_find(bundle.get(), &graph, name);
+  if (status == VYC_OK) status = vyc_bundle_graph_get(bundle.get(), &row, graph);
+  if (status != VYC_OK) return Failure::of(status, Nowhere{});
+  if (row.symbol_count != count)
+    return mismatch(name, "%u symbols in the bundle, and %u in the program", row.symbol_count,
+                    count);
+  for (std::uint32_t i = 0; i < count; i++) {
+    vyc_bundle_symbol found{};
+    found.struct_size = sizeof found;
+    status = vyc_bundle_symbol_find(bundle.get(), &numbers[i], graph, rows[i].name);
+    if (status == VYC_OK) status = vyc_bundle_symbol_get(bundle.get(), &found, graph, numbers[i]);
+    if (status != VYC_OK) return Failure::of(status, Nowhere{});
+    const bool is_written = (found.flags & VYC_SYMBOL_WRITTEN) != 0;
+    if (found.kind != rows[i].kind || found.type != rows[i].type ||
+        is_written != rows[i].is_written)
+      return mismatch(name, "symbol %s is %s %s%s in the bundle, and %s %s%s in the program",
+                      rows[i].name, kind_name(found.kind), type_name(found.type),
+                      is_written ? ", written" : "", kind_name(rows[i].kind),
+                      type_name(rows[i].type), rows[i].is_written ? ", written" : "");
+  }
+  return {};
+}
+
+} // namespace detail
+
 // A graph of a bundle on a device, with N symbols: what `vyre-cuda bundle --cpp` derives a class
 // with a function for each symbol from. Values hold for the next launch; a symbol that gets none
 // has its default. One thread at a time may use it: each thread loads its own.
@@ -57,38 +95,13 @@ class Replay {
 
   Result<void> try_open(const Context &context, const Bundle &bundle, const char *name,
                         const SymbolRow (&rows)[N == 0 ? 1 : N]) noexcept {
-    std::uint32_t graph = 0;
-    vyc_bundle_graph row{};
-    row.struct_size = sizeof row;
-    vyc_status status = vyc_bundle_graph_find(bundle.get(), &graph, name);
-    if (status == VYC_OK) status = vyc_bundle_graph_get(bundle.get(), &row, graph);
-    if (status != VYC_OK) return Failure::of(status, detail::Nowhere{});
-    if (row.symbol_count != N)
-      return detail::mismatch(name, "%u symbols in the bundle, and %u in the program",
-                              row.symbol_count, static_cast<std::uint32_t>(N));
-    for (std::uint32_t i = 0; i < N; i++) {
-      vyc_bundle_symbol found{};
-      found.struct_size = sizeof found;
-      status = vyc_bundle_symbol_find(bundle.get(), &numbers_[i], graph, rows[i].name);
-      if (status == VYC_OK)
-        status = vyc_bundle_symbol_get(bundle.get(), &found, graph, numbers_[i]);
-      if (status != VYC_OK) return Failure::of(status, detail::Nowhere{});
-      const bool is_written = (found.flags & VYC_SYMBOL_WRITTEN) != 0;
-      if (found.kind != rows[i].kind || found.type != rows[i].type ||
-          is_written != rows[i].is_written)
-        return detail::mismatch(name,
-                                "symbol %s is %s %s%s in the bundle, and %s %s%s in the "
-                                "program",
-                                rows[i].name, kind_name(found.kind), detail::type_name(found.type),
-                                is_written ? ", written" : "", kind_name(rows[i].kind),
-                                detail::type_name(rows[i].type),
-                                rows[i].is_written ? ", written" : "");
-    }
     tag_ = detail::next_tag();
-    vyc_replay *loaded = nullptr;
-    status = vyc_replay_load(&loaded, nullptr, 0, context.get(), bundle.get(), name, tag_);
-    if (status != VYC_OK) return Failure::of(status, detail::Nowhere{});
-    handle_.reset(loaded);
+    if (Result<void> same = detail::find_symbols(numbers_, bundle, name, rows, N); !same)
+      return same;
+    Result<ReplayHandle> loaded = detail::make<ReplayHandle>(
+        vyc_replay_load, nullptr, std::size_t{0}, context.get(), bundle.get(), name, tag_);
+    if (!loaded) return std::move(loaded).failure();
+    handle_ = std::move(*loaded);
     return {};
   }
   template <class T>
@@ -101,9 +114,6 @@ class Replay {
   void put_bits(std::uint32_t row, std::uint64_t bits) noexcept { value_of(row).bits = bits; }
 
  private:
-  static const char *kind_name(std::uint32_t kind) noexcept {
-    return kind == VYC_SYMBOL_ARRAY ? "an array of" : "a scalar of";
-  }
   vyc_symbol_value &value_of(std::uint32_t row) noexcept {
     std::uint32_t at = 0;
     while (at < count_ && values_[at].symbol != numbers_[row]) at++;
