@@ -129,9 +129,8 @@ static void go_out(const vyc_scope *scope) {
   if (scope->gate != NULL) atomic_fetch_sub_explicit(&scope->gate->inside, 1, memory_order_release);
 }
 
-vyc_status vyc__scope_current(vyc_context *context, vyc_scope *scope) {
+static inline vyc_status make_current(vyc_context *context, vyc_scope *scope) {
   VYC_CU_RESULT;
-  if (scope->current) return VYC_OK;
   VYC_TRY(VYC_CU(context, cuCtxGetCurrent, &scope->saved));
   if (VYC_UNLIKELY(scope->saved != context->handle)) {
     VYC_TRY(VYC_CU(context, cuCtxSetCurrent, context->handle));
@@ -141,22 +140,31 @@ vyc_status vyc__scope_current(vyc_context *context, vyc_scope *scope) {
   return VYC_OK;
 }
 
-vyc_status vyc__enter_quietly(vyc_context *context, vyc_scope *scope) {
+/* True: the context is usable. */
+static inline bool go_in(vyc_context *context, vyc_scope *scope) {
   scope->changed = scope->current = false;
   scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   /* Threads have stacks of their own, so the address of the scope tells them apart. */
   scope->gate = &context->gates[((uintptr_t)scope >> 16) * 0x9E3779B97F4A7C15u >> 60];
   /* Counted before `closed` is looked at; a close sets it before it looks at the count. */
   atomic_fetch_add(&scope->gate->inside, 1);
-  if (VYC_LIKELY(vyc__is_usable(context))) return VYC_OK;
+  return vyc__is_usable(context);
+}
+
+vyc_status vyc__scope_current(vyc_context *context, vyc_scope *scope) {
+  return scope->current ? VYC_OK : make_current(context, scope);
+}
+
+vyc_status vyc__enter_quietly(vyc_context *context, vyc_scope *scope) {
+  if (VYC_LIKELY(go_in(context, scope))) return VYC_OK;
   const vyc_status status = fail_unusable(context);
   go_out(scope);
   return status;
 }
 
 vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope) {
-  VYC_TRY(vyc__enter_quietly(context, scope));
-  const vyc_status status = vyc__scope_current(context, scope);
+  const vyc_status status =
+      go_in(context, scope) ? make_current(context, scope) : fail_unusable(context);
   if (VYC_UNLIKELY(status != VYC_OK)) go_out(scope);
   return status;
 }

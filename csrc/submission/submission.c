@@ -28,19 +28,34 @@ static bool is_on_device(const vyc_submission *submission, const vyc_run *run) {
   return true;
 }
 
+/* By a graph with new parameters, or by a launch alone: that for a timed run, whose events are
+ * around its kernel, and in a crowd, where the end is then seen in the stream. A run on another
+ * stream would need an event for that. */
+static vyc_status launch_by(vyc_submission *submission, const vyc_form *form, bool timed,
+                            CUstream stream, bool *flagged_out) {
+  const vyc_prepared *prepared = submission->prepared;
+  vyc_context *context = prepared->child.context;
+  vyc_launch_graph *launch_graph = &submission->launch_graph;
+  const vyc_crowd crowd = vyc__crowd_enter(context);
+  const bool alone = timed || (VYC_UNLIKELY(crowd.others) && !submission->elsewhere);
+  const vyc_status status =
+      VYC_UNLIKELY(alone)
+          ? vyc__launch_graph_launch_once(launch_graph, prepared, submission->block, form, stream)
+          : vyc__launch_graph_launch(launch_graph, prepared, submission->block, form, stream);
+  vyc__crowd_leave(context, crowd);
+  *flagged_out = !alone && launch_graph->handle != NULL && launch_graph->flag != 0;
+  return status;
+}
+
 /* Iteration `i`: the grid barrier of a cooperative kernel begins each one cleared. */
 static vyc_status launch_one(vyc_submission *submission, const vyc_run *run, uint32_t i, bool timed,
-                             CUstream stream) {
+                             CUstream stream, bool *flagged_out) {
   const vyc_prepared *prepared = submission->prepared;
   const vyc_form form =
       is_on_device(submission, run) ? vyc__form_of(prepared, run) : vyc__form_of_one(prepared, run);
   if (VYC_UNLIKELY(prepared->cooperative && i > 0))
     VYC_TRY(vyc__barrier_ready(prepared->child.context, &submission->barrier, stream));
-  if (VYC_UNLIKELY(timed))
-    return vyc__launch_graph_launch_once(&submission->launch_graph, prepared, submission->block,
-                                         &form, stream);
-  return vyc__launch_graph_launch(&submission->launch_graph, prepared, submission->block, &form,
-                                  stream);
+  return launch_by(submission, &form, timed, stream, flagged_out);
 }
 
 /* Launch the kernel and choose what will signal its end: the flag, if the graph of the submission
@@ -60,16 +75,13 @@ static vyc_status launch(vyc_submission *submission, const vyc_run *run, bool ti
   atomic_store_explicit(vyc__submission_flag(submission), 0, memory_order_relaxed);
   vyc__launch_graph_claim_wait(&submission->launch_graph);
   vyc_status status = VYC_OK;
+  bool flagged = false;
   for (uint32_t i = 0; i < times && status == VYC_OK; i++)
-    status = launch_one(submission, run, i, timed, stream);
-  if (VYC_UNLIKELY(timed)) {
-    vyc__launch_graph_unclaim(&submission->launch_graph);
-    return status == VYC_OK ? VYC_CU(context, cuEventRecord, submission->stop, stream) : status;
-  }
-  submission->flagged = times == 1 && submission->launch_graph.handle != NULL &&
-                        submission->launch_graph.flag != 0 && !prepared->cooperative &&
-                        !submission->copies_out;
+    status = launch_one(submission, run, i, timed, stream, &flagged);
+  submission->flagged = flagged && times == 1 && !prepared->cooperative && !submission->copies_out;
   vyc__launch_graph_unclaim(&submission->launch_graph);
+  if (VYC_UNLIKELY(timed) && status == VYC_OK)
+    return VYC_CU(context, cuEventRecord, submission->stop, stream);
   return status;
 }
 
@@ -236,8 +248,10 @@ static bool reclaim(vyc_submission *submission) {
 static vyc_submission *claim_any(vyc_prepared *prepared) {
   vyc_submission *first = atomic_load_explicit(&prepared->submissions, memory_order_acquire);
   for (vyc_submission *submission = first; submission != NULL; submission = submission->next) {
-    int expected = SUBMISSION_FREE;
-    if (atomic_compare_exchange_strong_explicit(&submission->state, &expected, SUBMISSION_CLAIMED,
+    /* Looked at first: an exchange that fails takes the line from the thread whose run it is. */
+    int expected = atomic_load_explicit(&submission->state, memory_order_relaxed);
+    if (expected == SUBMISSION_FREE &&
+        atomic_compare_exchange_strong_explicit(&submission->state, &expected, SUBMISSION_CLAIMED,
                                                 memory_order_acquire, memory_order_relaxed))
       return submission;
   }

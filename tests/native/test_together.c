@@ -261,7 +261,49 @@ static void a_crowd_launches_without_graphs(void) {
   }
 }
 
+static task crowd_tasks[2];
+
+static void run(int which, float a) {
+  prepare(&crowd_tasks[which], a);
+  OK(vyc_prepared_run(crowd_kernel, NULL, &crowd_tasks[which].run));
+  verify(&crowd_tasks[which]);
+}
+
+static void *run_of_another(void *unused) {
+  run(1, 5.0f);
+  return unused;
+}
+
+static void *run_in_a_crowd(void *unused) {
+  const uint64_t plain = count_of("cuLaunchKernel"), graphs = count_of("cuGraphLaunch");
+  run(1, 7.0f);
+  CHECK(count_of("cuLaunchKernel") == plain + 1);
+  CHECK(count_of("cuGraphLaunch") == graphs);
+  return unused;
+}
+
+/* The same with host arguments. Later runs have a graph again, and the word that it sets. */
+static void a_run_in_a_crowd_needs_no_graph(void) {
+  crowded = open_context();
+  module = load_module(crowded);
+  crowd_kernel = scale_prepared(module, STREAMED);
+  for (float a = 1.0f; a < 4.0f; a += 1.0f) run(0, a);
+  for (float a = 5.0f; a < 7.0f; a += 1.0f) {
+    in_another_thread(run_of_another);
+    stop_at("cuGraphLaunch", 0, 0, run_in_a_crowd);
+    run(0, a);
+    check_stopped();
+    const uint64_t graphs = count_of("cuGraphLaunch");
+    run(0, a + 0.5f);
+    CHECK(count_of("cuGraphLaunch") == graphs + 1);
+  }
+  vyc_prepared_release(crowd_kernel);
+  vyc_module_release(module);
+  vyc_context_release(crowded);
+}
+
 static const scene ALL[] = {
+    {"a_run_in_a_crowd_needs_no_graph", a_run_in_a_crowd_needs_no_graph},
     {"a_crowd_launches_without_graphs", a_crowd_launches_without_graphs},
     {"a_look_at_all_work_keeps_nobody_waiting", a_look_at_all_work_keeps_nobody_waiting},
     {"a_handle_is_one_stream_whoever_adopts_it", a_handle_is_one_stream_whoever_adopts_it},
