@@ -207,10 +207,24 @@ class Theirs {
 
 // ---- both ---------------------------------------------------------------------------------------
 
-// So many requests of each of the threads, which `make` makes; appends their nanoseconds to `told`.
+// The nanoseconds of all requests, and the 99.9th percentile of each turn: what the machine does
+// once, such as taking a core away, is in the tail of one turn, and what a way does in those of
+// all.
+struct Told {
+  std::vector<float> times{}, tails{};
+};
+
+float percentile(std::vector<float> &times, double q) {
+  const auto at = static_cast<std::size_t>(q * static_cast<double>(times.size()));
+  const auto where = times.begin() + static_cast<std::ptrdiff_t>(at);
+  std::nth_element(times.begin(), where, times.end());
+  return *where;
+}
+
+// So many requests of each of the threads, which `make` makes.
 // No thread destroys anything while another one is still timed.
 template <class Make>
-void serve(const Make &make, std::size_t threads, std::size_t requests, std::vector<float> &told) {
+void serve(const Make &make, std::size_t threads, std::size_t requests, Told &told) {
   std::vector<std::vector<float>> times(threads);
   std::vector<std::thread> all;
   std::atomic<std::size_t> ready{0}, done{0}, wrong{0};
@@ -231,19 +245,22 @@ void serve(const Make &make, std::size_t threads, std::size_t requests, std::vec
     });
   for (auto &each : all) each.join();
   if (wrong != 0) throw std::runtime_error(std::to_string(wrong) + " wrong answers");
-  for (const auto &each : times) told.insert(told.end(), each.begin(), each.end());
+  std::vector<float> turn;
+  for (const auto &each : times) turn.insert(turn.end(), each.begin(), each.end());
+  told.times.insert(told.times.end(), turn.begin(), turn.end());
+  told.tails.push_back(percentile(turn, 0.999));
 }
 
-void tell(const char *name, std::vector<float> &times) {
-  std::sort(times.begin(), times.end());
-  const auto at = [&](double q) {
-    return static_cast<double>(
-               times[static_cast<std::size_t>(q * static_cast<double>(times.size()))]) /
-           1000;
-  };
-  std::printf("%-14s %9zu requests: p50 %8.2f us, p99 %8.2f us, p99.9 %8.2f us, most %9.2f us\n",
-              name, times.size(), at(0.5), at(0.99), at(0.999),
-              static_cast<double>(times.back()) / 1000);
+void tell(const char *name, Told &told) {
+  const auto us = [&](double q) { return static_cast<double>(percentile(told.times, q)) / 1000; };
+  std::sort(told.tails.begin(), told.tails.end());
+  const auto tail = [&](std::size_t turn) { return static_cast<double>(told.tails[turn]) / 1000; };
+  const float most = *std::max_element(told.times.begin(), told.times.end());
+  std::printf("%-14s %9zu requests: p50 %8.2f us, p99 %8.2f us, p99.9 %8.2f us (of turns: least "
+              "%.2f, median %.2f, most %.2f), most %9.2f us\n",
+              name, told.times.size(), us(0.5), us(0.99), us(0.999), tail(0),
+              tail(told.tails.size() / 2), tail(told.tails.size() - 1),
+              static_cast<double>(most) / 1000);
 }
 
 } // namespace
@@ -259,7 +276,7 @@ int main(int count, char **words) try {
   const Saxpy saxpy(context, bundle, "saxpy", {"x", "y", "out", "a"});
   const Driver library(path != nullptr ? path : "libcuda.so.1");
   const Plain plain(library, bundle);
-  std::vector<float> called, copied, theirs, mapped;
+  Told called, copied, theirs, mapped;
   for (std::size_t turn = 0; turn < turns; turn++) {
     const std::size_t each = (requests + threads * turns - 1) / (threads * turns);
     serve([&] { return Called(context, saxpy); }, threads, each, called);
