@@ -5,7 +5,7 @@
     python tools/prose.py --all      all of it
     python tools/prose.py --record   the record anew: tools/prose.json, which is only to become shorter
 
-Pages are the Markdown files; messages are the strings of Python's raise statements and those of csrc that have a space.
+Pages are the Markdown files; messages are the strings of src, with its docstrings, and of csrc that have a space.
 """
 
 from __future__ import annotations
@@ -63,17 +63,19 @@ def page(source: str) -> Iterator[Text]:
             yield Text(number, re.sub(r"`[^`]*`", "code", line))
 
 
-def raised(source: str) -> Iterator[Text]:
-    """The strings of the raise statements; what is put into them is a word."""
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Raise):
+def strings(source: str) -> Iterator[Text]:
+    """The strings that have a space, docstrings among them; what is put into one is a word."""
+    tree = ast.parse(source)
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            words = "".join(str(v.value) if isinstance(v, ast.Constant) else "thing" for v in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            words = node.value
+        else:
             continue
-        for part in ast.walk(node):
-            if isinstance(part, ast.JoinedStr):
-                words = "".join(str(v.value) if isinstance(v, ast.Constant) else "thing" for v in part.values)
-                yield Text(part.lineno, words)
-            elif isinstance(part, ast.Constant) and isinstance(part.value, str):
-                yield Text(part.lineno, part.value)
+        if " " in words:
+            yield Text(node.lineno, " ".join(words.split()))
 
 
 def literals(source: str) -> Iterator[Text]:
@@ -85,7 +87,7 @@ def literals(source: str) -> Iterator[Text]:
             yield Text(code.count("\n", 0, match.start()) + 1, words)
 
 
-READERS = {".md": page, ".py": raised, ".c": literals, ".h": literals, ".cpp": literals}
+READERS = {".md": page, ".py": strings, ".c": literals, ".h": literals, ".cpp": literals, ".hpp": literals}
 
 
 def texts(name: str, source: str) -> Iterator[Text]:

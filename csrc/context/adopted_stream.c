@@ -80,8 +80,8 @@ vyc_status vyc__stream_order_owner(vyc_stream *stream) {
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-/* What is no stream the driver refuses, as far as it can tell; the legacy stream it may not answer
- * for while another one is captured. */
+/* What is not a stream the driver refuses, as far as it can tell; the legacy stream it may not
+ * answer for while another one is captured. */
 static vyc_status check_stream(vyc_context *context, CUstream target) {
   CUstreamCaptureStatus captured = CU_STREAM_CAPTURE_STATUS_NONE;
   if (target == CU_STREAM_LEGACY || target == CU_STREAM_PER_THREAD) return VYC_OK;

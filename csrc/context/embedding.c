@@ -77,7 +77,7 @@ void vyc__host_notice(void (*call)(void *user, vyc_status status), void *user, v
   inside.has_returned = true;
 }
 
-/* The record of the thread stays: a message is no failure of the call at hand. */
+/* The record of the thread stays: a message is not a failure of the call at hand. */
 void vyc__log(vyc_context *context, int32_t level, const char *format, ...) {
   if (context->host.log == NULL) return;
   char text[768];

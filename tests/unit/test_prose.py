@@ -30,6 +30,8 @@ def prose() -> ModuleType:
         ("docs/a.md", "The page tells how to do it.\n", "tells how to"),
         ("src/a.py", 'raise ValueError(f"{x!r} is no number")\n', "is no number"),
         ("src/a.py", 'raise vc.Error(\n    "these are no whole "\n    "header")\n', "are no whole"),
+        ("src/a.py", '"""It is no number."""\n', "is no number"),
+        ("src/a.py", 'words = {"a": "x is no number", "b": f"{x} is no list"}\n', "is no list"),
         ("csrc/a.c", 'fail("%p is "\n     "no CUcontext", p);\n', "is no CUcontext"),
     ],
 )
@@ -42,7 +44,7 @@ def test_a_form_of_the_list_is_found(prose: ModuleType, name: str, source: str, 
     [
         ("docs/a.md", "There is no number, and it is no longer there.\n"),
         ("docs/a.md", "```\nx is no number\n```\n"),
-        ("src/a.py", '"""It is no number."""  # nor is no comment\n'),
+        ("src/a.py", '"""It is not a number."""  # is no docstring\n'),
         ("csrc/a.c", "/* It is no number. */\nint a; // is no number\n"),
         ("tests/a.py", 'raise ValueError("is no number")\n'),
     ],

@@ -17,7 +17,7 @@ def send(connection: socket.socket, message: dict[str, Any]) -> None:
 
 
 def receive(connection: socket.socket) -> dict[str, Any] | None:
-    """The next message; None when the other side has gone, or is no rank."""
+    """The next message; None when the other side has gone, or is not a rank."""
     try:
         head = _exactly(connection, 4)
         if head is None:

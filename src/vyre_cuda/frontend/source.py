@@ -44,7 +44,7 @@ class FunctionSource:
 
 
 def source_of(function: FunctionType | staticmethod[..., Any], what: str) -> FunctionSource:
-    """The source of a plain function. ProgramError if there is none, TypeError if it is no such function."""
+    """The source of a plain function. ProgramError if there is none, TypeError if it is another kind of function."""
     if not isinstance(function, FunctionType):
         kind = type(function).__name__
         way = f": write @{kind} above @{what}" if isinstance(function, staticmethod) else ""

@@ -71,7 +71,7 @@ _IN_OTHER_WORDS = (
     ),
     (
         "'Value' object is not iterable",
-        "a value of the device is no sequence of Python: write `for i in range(n)`, which loops on the device",
+        "a value of the device is not a Python sequence: write `for i in range(n)`, which loops on the device",
     ),
     (
         "LaunchId where an expression or a number is needed; read an element as x[i]",

@@ -14,7 +14,7 @@ from vyre_cuda.functions.steps import DeviceSteps, V
 
 
 def _exp(m: DeviceSteps, x: V) -> V:
-    """2^(x log2 e), times 1 + ln 2 times what rounding took from the product, where that is no infinity and no zero."""
+    """2^(x log2 e), times 1 + ln 2 times what rounding took from the product, where that is not infinite or zero."""
     product = x * LOG2_E[0]
     lost = m.fma(x, LOG2_E[1], m.fma(x, LOG2_E[0], -product))
     power = m.approximate("ex2.approx_ftz", product)

@@ -191,7 +191,7 @@ class _Decision:
         return replace(group, step=made, gone=group.gone | shared, shared=shared, unspecified=unspecified)
 
     def _launches(self, first: int) -> Iterator[Step]:
-        """The steps from here to what is no launch, or to a seam."""
+        """The steps from here to the first that is not a launch, or to a seam."""
         for place in range(first, len(self._items)):
             item = self._items[place]
             if isinstance(item, Apart) or (place > first and place in self._seams):

@@ -229,7 +229,7 @@ class Statements:
         self.loop(self.e.any(self.e.pick(self.e.integers), 1), self.e.any, flow.inside(None, loop=True))
 
     def loop(self, base: Expression, any_: Callable[[Type, int], Expression], inside: Flow) -> None:
-        """At most 4 trips: the bounds are at most 4 apart, and where one wraps the other way is no trip."""
+        """At most 4 trips: the bounds are at most 4 apart, and where one wraps the other way makes no trip."""
         low = self.b.let("lo", base)
         type_ = low.type
         signed = type_.kind == "signed"

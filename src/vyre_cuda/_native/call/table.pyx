@@ -31,7 +31,7 @@ cdef extern from "bundle/expression.h":
 
 
 cdef Row row_of(int typenum, int width, uint32_t itemsize):
-    """A scalar of this type that is no parameter of a kernel."""
+    """A scalar of this type that is not a parameter of a kernel."""
     cdef Row row = Row(VYC_ROLE_SCALAR, 0, typenum, width, itemsize, 0, 0, -1, 0, 0, NULL)
     if 0 <= typenum < cnp.NPY_NTYPES_LEGACY:
         descr = cnp.PyArray_DescrFromType(typenum)

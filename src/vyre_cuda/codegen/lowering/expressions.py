@@ -212,7 +212,7 @@ class Expressions:
             return self._as_index(block)
         factor = b.constant("u32", extent)
         if BITS[self.memory.index] == 32:
-            # A launch has no more threads than the type counts; as a u32 that is no bound.
+            # A launch has no more threads than the type counts; as a u32 that is not a bound.
             within = (0, FULL["s32"][1]) if self.memory.index == "s32" else None
             return self._retyped(b.entry("multiply_add", "u32", (block, factor, thread), within=within))
         highest = MAX_GRID[axis] * extent - 1

@@ -156,7 +156,7 @@ class RecordedExpressions(Expressions):
 
     def term(self, expr: Expr) -> int:
         class_ = super().term(expr)
-        # A constant is no part of a sum with it, and a leaf is needed by others too.
+        # A constant is not part of a sum with it, and a leaf is needed by others too.
         if isinstance(expr, Local) and self.terms.ops[class_] in ("const", "leaf"):
             self._ready += [let for let in self._lets_named(class_) if let.local.name == expr.name]
         if not isinstance(expr, Apply) and self.terms.ops[class_] == "leaf":
@@ -232,7 +232,7 @@ class RecordedExpressions(Expressions):
             if at not in needed:
                 kept.append((expr, asked, made))
                 continue
-            # A constant is no part of a sum or a product with it.
+            # A constant is not part of a sum or a product with it.
             needed.update(self.terms.find(arg) for arg in asked[2] if self._is_constant(arg))
             ways.append((expr, asked, at))
         self._written = kept[::-1]

@@ -87,7 +87,7 @@ class Facts:
                 self.observe_next(op, type_, function.args[made])
 
     def observe_next(self, op: str, type_: str, args: tuple[int, ...]) -> None:
-        """The same for the next value, which is no constant."""
+        """The same for the next value, which is not a constant."""
         ranges, settled = self.ranges, self._settled
         full = FULL.get(type_)
         rule = RULES.get(op)

@@ -43,7 +43,7 @@ def _facts_of(op: str, type_: str) -> tuple[bool, bool, tuple[Rule, ...], str]:
 class Builder:
     """Makes the values of one function for one target in one precision.
 
-    `modes` has the row to take for an op and operand type where the precision asks for another than the plain one.
+    `modes` has the row to take for an op and operand type where the precision asks for one other than the plain one.
     `max_ulp` bounds the error of approximate ops and mathematical functions, None leaves that to the precision.
     """
 

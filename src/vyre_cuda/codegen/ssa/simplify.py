@@ -45,7 +45,7 @@ def _by_constant(
     same: Callable[[Builder, str, int, int], int | None] | None = None,
 ) -> Rule:
     """An op on integers with a constant on the right: folded, x op neutral = x, x op zero = zero, and other rules;
-    `same` is the rule where that is no constant.
+    `same` is the rule where that is not a constant.
     """
 
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:

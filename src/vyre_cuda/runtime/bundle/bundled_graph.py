@@ -165,7 +165,7 @@ class _Recording:
         return graph
 
     def places(self, steps: Sequence[_Step], reachable: Collection[int]) -> list[Place]:
-        """Where arrays are that other values of symbols could meet: those that are no symbols."""
+        """Where arrays are that other values of symbols could meet: those that are not symbols."""
         found = {}
         for kind, kernel, type_, _, _, values in steps:
             launched = self.kernels[kernel] if kind == LAUNCH else None

@@ -28,7 +28,7 @@ _WALL = Item(None)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrangement:
-    """`places` are those of the recording that each step stands for; `refused` says of some why they are no rows."""
+    """`places` are those of the recording that each step stands for; `refused` says of some why they are not rows."""
 
     steps: list[Step | RepeatStep]
     places: list[tuple[int, ...]]

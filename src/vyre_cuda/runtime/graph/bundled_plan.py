@@ -46,7 +46,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BundledPlan:
-    """`places` are those of arrays that are no symbols, but could meet one."""
+    """`places` are those of arrays that are not symbols, but could meet one."""
 
     steps: Sequence[Step | RepeatStep]
     held: Mapping[str, Held]

@@ -84,7 +84,7 @@ class Plan:
     rows: list[Row]
     gone: frozenset[Root]
     shared: frozenset[Root]  # those of them that are shared arrays of a block
-    refused: dict[int, str]  # why recorded steps are no rows of a table
+    refused: dict[int, str]  # why recorded steps are not rows of a table
     split: dict[int, str]  # why the tables of steps in this order are launches of their own
     cells: Cells
 
@@ -263,7 +263,7 @@ def _of_geometry(step: LaunchStep) -> set[str]:
 
 
 def _fixed(group: Group, launches: Sequence[merged.Step], recorded: Sequence[LaunchStep]) -> frozenset[str]:
-    """The symbols of sizes and work, and of arrays that are no parameter of the kernel by themselves: what something
+    """The symbols of sizes and work, and of arrays that are not parameters of the kernel by themselves: what something
     else stands for, too, what has no elements, and what ends the loop."""
     found: set[str] = set()
     stand_for: dict[merged.Span, set[str | None]] = {}
@@ -293,7 +293,7 @@ def _holds(one: Fused, given: Mapping[str, Any]) -> bool:
 def _ends_alike(one: Fused, now: Sequence[merged.Step]) -> bool:
     """Whether the array that ends the loop of this kernel is the same as before."""
     until = one.group.until
-    if until is None or until.memory:  # temporary arrays are no symbols
+    if until is None or until.memory:  # temporary arrays are not symbols
         return True
     begin = until.memory, until.first
     return all(

@@ -111,7 +111,7 @@ def rows_of(program: Program, parameters: Sequence[Parameter], rows: Any) -> tup
 
 
 def _from_columns(program: Program, names: Sequence[str], columns: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What is no list, tuple or array of one axis is the same in all rows."""
+    """What is not a list, tuple or array of one axis is the same in all rows."""
     if set(columns) != set(names):
         raise TypeError(f"{program.name} takes the columns {', '.join(names)}, not {', '.join(map(str, columns))}")
     lengths = {name: len(columns[name]) for name in names if _is_column(columns[name])}
