@@ -131,7 +131,7 @@ static vyc_status give(vyc_communicator *c, const vyc_collective *w, CUstream st
 /* What ranks compare where one waits for ever: sends and receives differ by rank. */
 void vyc__collective_note(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
   c->issued++;
-  c->last_stream = stream;
+  atomic_store_explicit(&c->last_stream, stream, memory_order_relaxed);
   c->last_kind = w->kind;
   c->last_type = w->type;
   c->last_count = w->count;

@@ -211,8 +211,22 @@ vyc_status vyc_communicator_check(vyc_communicator *communicator,
 
 /* ---- watching ------------------------------------------------------------------------------- */
 
+/* Where what is to be watched was given. A stream ends after its work, so where there is none any
+ * more, there is nothing to watch. */
+typedef struct place {
+  CUstream stream;
+  vyc_stream *held; /* NULL for the context's own */
+} place;
+
+static place place_of(vyc_communicator *c) {
+  vyc_context *context = c->child.context;
+  const CUstream stream = atomic_load_explicit(&c->last_stream, memory_order_relaxed);
+  const bool is_mine = stream == NULL || stream == context->main;
+  return (place){stream, is_mine ? NULL : vyc__target_hold(context, stream)};
+}
+
 /* Caller holds the lock. An event behind what was given since the last one. */
-static vyc_status look(vyc_communicator *c) {
+static vyc_status look(vyc_communicator *c, place on) {
   vyc_context *context = c->child.context;
   VYC_CU_RESULT;
   if (c->is_watched) {
@@ -222,8 +236,13 @@ static vyc_status look(vyc_communicator *c) {
     c->is_watched = false;
   }
   if (c->seen == c->issued) return VYC_OK;
+  if (on.stream != atomic_load_explicit(&c->last_stream, memory_order_relaxed)) return VYC_OK;
+  if (on.held == NULL && on.stream != context->main) {
+    c->seen = c->issued;
+    return VYC_OK;
+  }
   if (c->event == NULL) VYC_TRY(VYC_CU(context, cuEventCreate, &c->event, CU_EVENT_DISABLE_TIMING));
-  VYC_TRY(VYC_CU(context, cuEventRecord, c->event, c->last_stream));
+  VYC_TRY(VYC_CU(context, cuEventRecord, c->event, on.stream));
   c->seen = c->issued;
   c->is_watched = true;
   c->since_ns = vyc__now_ns();
@@ -253,10 +272,11 @@ vyc_status vyc_communicator_watch(vyc_communicator *communicator,
   vyc_communicator_state state = {0};
   vyc_scope scope;
   VYC_TRY(vyc__enter(c->child.context, &scope));
+  const place on = place_of(c); /* with its lock, before the other is taken */
   vyc_status status = VYC_OK;
   if (pthread_mutex_trylock(&c->lock) == 0) {
     state.is_ended = atomic_load(&c->ended);
-    if (!state.is_ended) status = look(c);
+    if (!state.is_ended) status = look(c, on);
     describe(c, &state);
     if (!state.is_ended) state.error = error_of(c);
     pthread_mutex_unlock(&c->lock);
@@ -265,6 +285,7 @@ vyc_status vyc_communicator_watch(vyc_communicator *communicator,
     state.is_ended = atomic_load(&c->ended);
     state.waiting_ns = began == 0 ? 0 : vyc__now_ns() - began;
   }
+  vyc__slot_let_go(on.held);
   vyc__leave(c->child.context, &scope);
   if (status == VYC_OK) vyc__struct_out(state_out, &state, sizeof state);
   return status;

@@ -28,7 +28,7 @@ struct vyc_communicator {
   _Atomic uint64_t call_began_ns; /* of the call that holds the lock; 0: none */
   uint64_t issued, digest; /* guarded by the lock, as is the rest */
   uint64_t seen; /* `issued` when `event` was recorded */
-  CUstream last_stream;
+  _Atomic(CUstream) last_stream; /* of the last collective; it may be gone */
   uint32_t last_kind, last_type;
   uint64_t last_count;
   CUevent event; /* NULL: not made yet */

@@ -75,6 +75,8 @@ vyc_stream *vyc__stream_known(vyc_context *context, CUstream target, const vyc_s
 /* The stream in a slot, which is not destroyed before vyc__slot_let_go; NULL: there is none. It is
  * no reference: the caller's last one waits for the work, whoever looks at the stream. */
 vyc_stream *vyc__slot_hold(vyc_context *context, uint32_t slot);
+/* The same for the one whose work goes to `target`. */
+vyc_stream *vyc__target_hold(vyc_context *context, CUstream target);
 void vyc__slot_let_go(vyc_stream *stream);
 
 /* ---- stream.c ---- */

@@ -114,6 +114,15 @@ vyc_stream *vyc__slot_hold(vyc_context *context, uint32_t slot) {
   return stream;
 }
 
+vyc_stream *vyc__target_hold(vyc_context *context, CUstream target) {
+  pthread_mutex_lock(&context->slots_lock);
+  vyc_stream *stream = context->streams;
+  while (stream != NULL && stream->target != target) stream = stream->next;
+  if (stream != NULL) atomic_fetch_add(&stream->holders, 1);
+  pthread_mutex_unlock(&context->slots_lock);
+  return stream;
+}
+
 void vyc__slot_let_go(vyc_stream *stream) {
   if (stream != NULL) atomic_fetch_sub(&stream->holders, 1);
 }

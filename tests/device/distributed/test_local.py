@@ -145,6 +145,23 @@ def test_streams_and_memory_that_is_freed_at_once(comm):
         np.testing.assert_array_equal(np.full(N, 2.0 * comm.size), out.numpy())
 
 
+def test_a_stream_may_be_closed_before_its_collective_was_looked_at(comm):
+    for rank in comm.ranks:
+        rank._watcher.stop()  # it looks ten times a second, and here at the worst moment
+    xs = [device.full(N, 2.0, vc.f32) for device in comm.devices]
+    streams = [device.stream() for device in comm.devices]
+    with comm.group():
+        for rank, stream, x in zip(comm.ranks, streams, xs, strict=True):
+            rank.all_reduce(x, stream=stream)
+    for x in xs:
+        np.testing.assert_array_equal(np.full(N, 2.0 * comm.size), x.numpy())
+    del stream, streams
+
+    for rank in comm.ranks:
+        is_ended, issued, _, waiting, *_ = rank._member.watch()
+        assert (is_ended, issued, waiting) == (False, 1, 0.0)
+
+
 def test_what_does_not_fit_is_refused_before_anything_is_given(comm):
     xs = _put(comm, _hosts(comm, np.dtype(np.float32)))
     first = comm.ranks[0]
