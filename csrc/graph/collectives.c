@@ -202,6 +202,11 @@ vyc_status vyc__graph_communicated(vyc_graph *graph, CUstream stream, bool is_la
   return status == VYC_OK ? ended : status;
 }
 
+void vyc__graph_give_up(const vyc_graph *graph, const char *message) {
+  for (uint32_t i = 0; graph->captors != NULL && i < graph->captors->count; i++)
+    vyc_communicator_abort(graph->captors->all[i]->captor.communicator, message);
+}
+
 vyc_status vyc__graph_made_once(void) {
   return vyc__fail(VYC_E_INVALID, "graph",
                    "the graph has collectives, so it is made once, by all ranks together, and this "

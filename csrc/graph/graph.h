@@ -296,7 +296,35 @@ vyc_status vyc__targets_as_changes(const vyc_graph *graph, vyc_graph_change **ch
                                    uint32_t *count_out);
 void vyc__symbols_free(vyc_graph *graph);
 
+/* ---- changes.c ---- */
+
+vyc_status vyc__changes_check(const vyc_graph *graph, const vyc_graph_change *changes,
+                              uint32_t count);
+/* What is given becomes the target of its steps, which get into graph->away. */
+vyc_status vyc__targets_set(vyc_graph *graph, const vyc_given *given);
+/* The targets were reached, or given up: keep those in graph->away that may differ from their base.
+ */
+void vyc__changed_keep(vyc_graph *graph);
+
 /* ---- launch.c ---- */
+
+/* A launch, of which a thread does several at once. The caller has claimed the graph. */
+typedef struct vyc_launching {
+  vyc_graph *graph;
+  vyc_given given;
+  vyc_stream *stream; /* as the caller names it */
+  vyc_launch_stream on;
+  uint32_t taken; /* marks, before the launch */
+  bool marked; /* its buffers had all of theirs */
+  bool renewed; /* as it was found */
+  bool launched; /* the driver has it */
+} vyc_launching;
+/* Everything but the driver's launch and what must follow that. */
+vyc_status vyc__graph_launch_prepare(vyc_launching *l);
+vyc_status vyc__graph_launch_give(vyc_launching *l, uint32_t origin);
+vyc_status vyc__graph_launch_settle(vyc_launching *l);
+/* It was prepared, and is not given. */
+void vyc__graph_launch_abandon(const vyc_launching *l);
 
 /* The step has a target: the executable graph may not have its base after this. */
 static inline void vyc__list_away(vyc_graph *graph, uint32_t number) {
@@ -316,6 +344,8 @@ vyc_status vyc__graph_may_communicate(const vyc_graph *graph);
  * communicator that ended meanwhile says. */
 vyc_status vyc__graph_communicates(vyc_graph *graph, CUstream stream);
 vyc_status vyc__graph_communicated(vyc_graph *graph, CUstream stream, bool is_launched);
+/* It was launched, and others that its collectives wait for were not: its communicators end. */
+void vyc__graph_give_up(const vyc_graph *graph, const char *message);
 /* Why it is not launched. */
 vyc_status vyc__graph_made_once(void);
 vyc_status vyc__graph_never_captured(void);

@@ -6,66 +6,7 @@
 
 #include "graph.h"
 
-/* ---- changes --------------------------------------------------------------------------------- */
-
-/* Host memory must stay host memory, and a fill a fill. */
-static vyc_status check_kind(const vyc_graph_transfer *old, const vyc_graph_transfer *fresh) {
-  if ((old->to == NULL) == (fresh->to == NULL) && (old->from == NULL) == (fresh->from == NULL) &&
-      vyc__is_fill(old) == vyc__is_fill(fresh))
-    return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, "graph", "a recorded transfer must keep its kinds of memory");
-}
-
-static vyc_status check_change(const vyc_graph *graph, const vyc_graph_change *change) {
-  VYC_REQUIRE_IN("graph", change->step < graph->step_count);
-  const vyc_step *step = &graph->steps[change->step];
-  if (step->kind == STEP_LAUNCH) {
-    VYC_REQUIRE_IN("graph", change->run != NULL && change->transfer == NULL);
-    VYC_REQUIRE_IN("graph", step->rows == NULL);
-    return vyc__recorded_check(step->prepared, change->run);
-  }
-  VYC_REQUIRE_IN("graph",
-                 step->kind == STEP_TRANSFER && change->transfer != NULL && change->run == NULL);
-  VYC_TRY(vyc__transfer_check(graph->child.context, change->transfer));
-  return check_kind(&step->base->transfer, change->transfer);
-}
-
-static vyc_status check_changes(const vyc_graph *graph, const vyc_graph_change *changes,
-                                uint32_t count) {
-  VYC_REQUIRE_IN("graph", changes != NULL || count == 0);
-  if (!graph->finished) return vyc__fail(VYC_E_INVALID, "graph", "the graph is not finished");
-  for (uint32_t i = 0; i < count; i++) {
-    VYC_REQUIRE_IN("graph", i == 0 || changes[i - 1].step < changes[i].step);
-    VYC_TRY(check_change(graph, &changes[i]));
-  }
-  return VYC_OK;
-}
-
-/* Keep those in the list that differ from their base, or may. */
-static void keep_changed(vyc_graph *graph) {
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < graph->away_count; i++) {
-    vyc_step *step = &graph->steps[graph->away[i]];
-    step->target = NULL;
-    step->away = step->now != step->base || step->stale || step->moved;
-    if (step->away) graph->away[kept++] = graph->away[i];
-  }
-  graph->away_count = kept;
-}
-
 /* ---- launch ---------------------------------------------------------------------------------- */
-
-static vyc_status set_targets(vyc_graph *graph, const vyc_given *given) {
-  const vyc_graph_change *changes = given->changes;
-  for (uint32_t i = 0; i < given->change_count; i++) {
-    vyc_step *step = &graph->steps[changes[i].step];
-    VYC_TRY(vyc__step_spare(step, &step->target));
-    vyc__values_set(step, step->target, changes[i].run, changes[i].transfer);
-    vyc__list_away(graph, changes[i].step);
-  }
-  if (VYC_LIKELY(given->value_count == 0)) return VYC_OK;
-  return vyc__symbols_give(graph, given->values, given->value_count);
-}
 
 static bool fits(const vyc_graph *graph) {
   for (uint32_t i = 0; i < graph->away_count; i++) {
@@ -213,60 +154,111 @@ static vyc_status capture(vyc_graph *graph, const vyc_given *given, const vyc_la
   if (status == VYC_OK) status = vyc__targets_as_changes(graph, &changes, &count);
   if (status == VYC_OK) status = vyc__graph_capture(graph, changes, count, on);
   free(changes);
-  keep_changed(graph);
+  vyc__changed_keep(graph);
   return status;
+}
+
+/* All that comes before the driver's launch. If somebody captures the stream, nothing of it. */
+__attribute__((always_inline)) static inline vyc_status prepare(vyc_launching *l) {
+  vyc_graph *graph = l->graph;
+  vyc_context *context = graph->child.context;
+  l->taken = vyc__marks_taken(context);
+  l->renewed = graph->renewed;
+  if (VYC_UNLIKELY(l->given.change_count > 0 || !graph->finished))
+    VYC_TRY(vyc__changes_check(graph, l->given.changes, l->given.change_count));
+  VYC_TRY(vyc__launch_stream_of(context, &l->on, l->stream));
+  if (VYC_UNLIKELY(l->on.captured)) return VYC_OK;
+  CUstream handle = l->on.stream;
+  const uint32_t slot = l->on.slot;
+  if (VYC_UNLIKELY(graph->captors != NULL)) VYC_TRY(vyc__graph_may_communicate(graph));
+  vyc_status status = VYC_OK;
+  if (l->given.change_count > 0 || l->given.value_count > 0)
+    status = vyc__targets_set(graph, &l->given);
+  if (status == VYC_OK && (graph->away_count > 0 || graph->exec == NULL))
+    status = reach_targets(graph);
+  if (graph->away_count > 0) vyc__changed_keep(graph);
+  VYC_TRY(status);
+  l->marked = has_marks(graph, slot, l->taken);
+  VYC_TRY(use_memory(graph, &l->given, handle, slot, l->marked));
+  if (VYC_UNLIKELY(graph->shared)) VYC_TRY(vyc__turn_take(graph));
+  VYC_TRY(order_behind_launches(graph, handle, slot));
+  VYC_TRY(use_own(graph, handle, slot));
+  return vyc__graph_reports_on(graph, slot);
+}
+
+__attribute__((always_inline)) static inline vyc_status give(vyc_launching *l, uint32_t origin) {
+  vyc_graph *graph = l->graph;
+  vyc_context *context = graph->child.context;
+  CUstream handle = l->on.stream;
+  vyc_status status = VYC_OK;
+  VYC_CU_RESULT;
+  vyc__note_graph(&context->history, l->on.slot, graph->noted, origin);
+  vyc__count(&context->counters, cuda_graph_launches, 1);
+  l->launched = false;
+  if (VYC_UNLIKELY(graph->captors != NULL)) VYC_TRY(vyc__graph_communicates(graph, handle));
+  const vyc_status launched = VYC_CU(context, cuGraphLaunch, graph->exec, handle);
+  l->launched = launched == VYC_OK;
+  if (VYC_UNLIKELY(graph->captors != NULL))
+    status = vyc__graph_communicated(graph, handle, l->launched);
+  VYC_TRY(launched);
+  if (VYC_UNLIKELY(graph->shared)) graph->lead->last = graph;
+  return status;
+}
+
+/* What follows the driver's launch. */
+__attribute__((always_inline)) static inline vyc_status settle(vyc_launching *l,
+                                                               vyc_status status) {
+  vyc_graph *graph = l->graph;
+  vyc_context *context = graph->child.context;
+  CUstream handle = l->on.stream;
+  const vyc_status ordered = order_owners(graph, &l->given, l->stream, handle);
+  if (VYC_LIKELY(status == VYC_OK)) status = ordered;
+  /* The launch is enqueued before the marks are checked: see memory/marks.c. */
+  if (VYC_LIKELY(vyc__marks_taken(context) == l->taken)) {
+    if (VYC_UNLIKELY(!l->marked)) note_marks(graph, l->on.slot, l->taken);
+    return status;
+  }
+  graph->marked.known = false;
+  const vyc_status again = mark_again(graph, &l->given, handle, l->on.slot);
+  return status == VYC_OK ? again : status;
 }
 
 static vyc_status launch(vyc_graph *graph, const vyc_given *given, vyc_stream *stream,
                          uint32_t origin, const between *events, bool *captured_out) {
-  vyc_context *context = graph->child.context;
-  vyc_launch_stream on;
-  const uint32_t taken = vyc__marks_taken(context);
-  VYC_CU_RESULT;
-  VYC_TRY(check_changes(graph, given->changes, given->change_count));
-  VYC_TRY(vyc__launch_stream_of(context, &on, stream));
-  *captured_out = on.captured;
-  if (VYC_UNLIKELY(on.captured)) {
-    if (events == NULL) return capture(graph, given, &on);
+  vyc_launching l;
+  l.graph = graph;
+  l.given = *given;
+  l.stream = stream;
+  VYC_TRY(prepare(&l));
+  *captured_out = l.on.captured;
+  if (VYC_UNLIKELY(l.on.captured)) {
+    if (events == NULL) return capture(graph, given, &l.on);
     return vyc__fail(VYC_E_INVALID, "stream",
                      "the stream is being captured, and a timed launch cannot be captured");
   }
-  CUstream handle = on.stream;
-  const uint32_t slot = on.slot;
-  if (VYC_UNLIKELY(graph->captors != NULL)) VYC_TRY(vyc__graph_may_communicate(graph));
-  vyc_status status = set_targets(graph, given);
-  if (status == VYC_OK && (graph->away_count > 0 || graph->exec == NULL))
-    status = reach_targets(graph);
-  keep_changed(graph);
-  VYC_TRY(status);
-  const bool marked = has_marks(graph, slot, taken);
-  VYC_TRY(use_memory(graph, given, handle, slot, marked));
-  if (VYC_UNLIKELY(graph->shared)) VYC_TRY(vyc__turn_take(graph));
-  VYC_TRY(order_behind_launches(graph, handle, slot));
-  VYC_TRY(use_own(graph, handle, slot));
-  VYC_TRY(vyc__graph_reports_on(graph, slot));
-  vyc__note_graph(&context->history, slot, graph->noted, origin);
-  vyc__count(&context->counters, cuda_graph_launches, 1);
-  if (VYC_UNLIKELY(events != NULL)) VYC_TRY(vyc__event_record(events->start, &on));
-  if (VYC_UNLIKELY(graph->captors != NULL)) VYC_TRY(vyc__graph_communicates(graph, handle));
-  const vyc_status launched = VYC_CU(context, cuGraphLaunch, graph->exec, handle);
-  if (VYC_UNLIKELY(graph->captors != NULL))
-    status = vyc__graph_communicated(graph, handle, launched == VYC_OK);
-  VYC_TRY(launched);
-  if (VYC_UNLIKELY(graph->shared)) graph->lead->last = graph;
+  if (VYC_UNLIKELY(events != NULL)) VYC_TRY(vyc__event_record(events->start, &l.on));
+  vyc_status status = give(&l, origin);
+  if (VYC_UNLIKELY(!l.launched)) return status;
   if (VYC_UNLIKELY(events != NULL) && status == VYC_OK)
-    status = vyc__event_record(events->stop, &on);
-  const vyc_status ordered = order_owners(graph, given, stream, handle);
-  if (VYC_LIKELY(status == VYC_OK)) status = ordered;
-  /* The launch is enqueued before the marks are checked: see memory/marks.c. */
-  if (VYC_LIKELY(vyc__marks_taken(context) == taken)) {
-    if (VYC_UNLIKELY(!marked)) note_marks(graph, slot, taken);
-    return status;
-  }
-  graph->marked.known = false;
-  const vyc_status again = mark_again(graph, given, handle, slot);
-  return status == VYC_OK ? again : status;
+    status = vyc__event_record(events->stop, &l.on);
+  return settle(&l, status);
 }
+
+/* ---- a launch in parts, for together.c ---- */
+
+vyc_status vyc__graph_launch_prepare(vyc_launching *l) {
+  VYC_TRY(prepare(l));
+  if (VYC_LIKELY(!l->on.captured)) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "stream",
+                   "somebody captures the stream, and graphs that are launched together cannot be "
+                   "part of what others capture");
+}
+
+vyc_status vyc__graph_launch_give(vyc_launching *l, uint32_t origin) { return give(l, origin); }
+
+vyc_status vyc__graph_launch_settle(vyc_launching *l) { return settle(l, VYC_OK); }
+
+void vyc__graph_launch_abandon(const vyc_launching *l) { l->graph->renewed |= l->renewed; }
 
 vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                                vyc_stream *stream, uint32_t origin) {
@@ -352,51 +344,4 @@ vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *change
 vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                             vyc_stream *stream) {
   return vyc_graph_launch_at(graph, changes, count, stream, 0);
-}
-
-/* ---- update ---------------------------------------------------------------------------------- */
-
-/* The targets become what all later launches have. */
-static void keep_targets(vyc_graph *graph) {
-  for (uint32_t i = 0; i < graph->away_count; i++) {
-    vyc_step *step = &graph->steps[graph->away[i]];
-    vyc_values *fresh = step->target, *old = step->base;
-    if (fresh == NULL) continue;
-    vyc__values_hold(step, fresh);
-    step->base = fresh;
-    step->moved = vyc__has_moved(step, fresh);
-    vyc__values_drop(step, old);
-  }
-}
-
-static vyc_status update(vyc_graph *graph, const vyc_given *given) {
-  VYC_TRY(check_changes(graph, given->changes, given->change_count));
-  const vyc_status status = set_targets(graph, given);
-  if (status == VYC_OK) keep_targets(graph);
-  keep_changed(graph);
-  VYC_TRY(status);
-  vyc__graph_list_memory(graph);
-  return VYC_OK;
-}
-
-static vyc_status update_claimed(vyc_graph *graph, const vyc_given *given) {
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(graph->child.context, &scope));
-  vyc__graph_claim(graph);
-  const vyc_status status = update(graph, given);
-  vyc__graph_unclaim(graph);
-  vyc__leave(graph->child.context, &scope);
-  return status;
-}
-
-vyc_status vyc_graph_update(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count) {
-  VYC_REQUIRE(graph != NULL);
-  const vyc_given given = {changes, count, NULL, 0};
-  return update_claimed(graph, &given);
-}
-
-vyc_status vyc_graph_set(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count) {
-  VYC_REQUIRE(graph != NULL && (values != NULL || count == 0));
-  const vyc_given given = {NULL, 0, values, count};
-  return update_claimed(graph, &given);
 }

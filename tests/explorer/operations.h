@@ -26,6 +26,7 @@
   X("graph-rows", graph_of_rows)                                                                   \
   X("graph-steps", graph_of_steps)                                                                 \
   X("graph-launch", graph_launch)                                                                  \
+  X("graph-together", graph_together)                                                              \
   X("graph-change", graph_change)                                                                  \
   X("graph-update", graph_update)                                                                  \
   X("graph-symbol", graph_symbol)                                                                  \

@@ -68,6 +68,23 @@ void operate_graph_launch(uint32_t thread) {
               vyc_graph_launch_at(the_scene()->graph, NULL, 0, the_scene()->one, scene_origin()));
 }
 
+/* As the only one that is launched so, with changes for this launch. */
+void operate_graph_together(uint32_t thread) {
+  scene_changes changes;
+  uint32_t launched = 0;
+  (void)thread;
+  const uint32_t number = enter_graph("launch of a graph with those of other devices", STREAM_TWO);
+  scene_fill_changes(&changes, number);
+  const vyc_graph_part part = {.struct_size = sizeof part,
+                               .change_count = 2,
+                               .graph = the_scene()->graph,
+                               .changes = changes.list,
+                               .stream = the_scene()->two};
+  const vyc_status status = vyc_graph_launch_together(&part, 1, &launched, scene_origin());
+  if ((status == VYC_OK) != (launched == 1)) explorer_fail("%u graphs were launched", launched);
+  scene_leave(number, status);
+}
+
 void operate_graph_change(uint32_t thread) {
   scene_changes changes;
   (void)thread;

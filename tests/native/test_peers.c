@@ -1,6 +1,9 @@
-/* Two devices of one driver: copies between them, buffers of a peer, and the order of both, in the
- * emulator's lazy mode. */
+/* Two devices of one driver: copies between them, buffers of a peer, the order of both, and graphs
+ * that are launched together, in the emulator's lazy mode. */
 #define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <stdbool.h>
+
 #include "dispatch_test.h"
 
 static vyc_context *first, *second;
@@ -111,6 +114,127 @@ static void a_closed_peer_is_told(void) {
   vyc_buffer_release(mine);
 }
 
+/* ---- graphs that are launched together --------------------------------------------------------
+ */
+
+typedef struct pair { /* a graph of each device, which fills a buffer there */
+  vyc_graph *graphs[2];
+  vyc_buffer *buffers[2];
+} pair;
+
+static vyc_graph_transfer filling(vyc_buffer *to, float value) {
+  return (vyc_graph_transfer){.struct_size = sizeof(vyc_graph_transfer),
+                              .element_bytes = 4,
+                              .value = (uint32_t)bits(value),
+                              .bytes = BYTES,
+                              .to = to};
+}
+
+static void make_pair(pair *p) {
+  vyc_context *const contexts[] = {first, second};
+  for (uint32_t i = 0; i < 2; i++) {
+    p->buffers[i] = filled_on(contexts[i], 1.0f);
+    const vyc_graph_transfer fill = filling(p->buffers[i], 2.0f);
+    OK(vyc_graph_create(&p->graphs[i], contexts[i]));
+    OK(vyc_graph_add_transfer(p->graphs[i], NULL, &fill));
+    OK(vyc_graph_finish(p->graphs[i]));
+  }
+}
+
+static void release_pair(const pair *p) {
+  for (uint32_t i = 0; i < 2; i++) {
+    vyc_graph_release(p->graphs[i]);
+    vyc_buffer_release(p->buffers[i]);
+  }
+}
+
+static vyc_graph_part part_of(vyc_graph *graph) {
+  return (vyc_graph_part){.struct_size = sizeof(vyc_graph_part), .graph = graph};
+}
+
+static void graphs_are_launched_together_or_none_is(void) {
+  pair p;
+  uint32_t launched = 7;
+  make_pair(&p);
+  vyc_graph *unfinished = NULL;
+  OK(vyc_graph_create(&unfinished, second));
+  OK(vyc_graph_launch_together(NULL, 0, &launched, 0));
+  CHECK(launched == 0);
+  const vyc_graph_part twice[] = {part_of(p.graphs[0]), part_of(p.graphs[0])};
+  refused(vyc_graph_launch_together(twice, 2, &launched, 0), "are of device 0");
+  const vyc_graph_part other[] = {part_of(p.graphs[0]), part_of(unfinished)};
+  refused(vyc_graph_launch_together(other, 2, &launched, 0), "is not finished");
+  const vyc_graph_part turned[] = {other[1], other[0]};
+  refused(vyc_graph_launch_together(turned, 2, &launched, 0), "is not finished");
+  CHECK(launched == 0);
+  check_filled(p.buffers[0], 1.0f);
+  const vyc_graph_part both[] = {part_of(p.graphs[1]), part_of(p.graphs[0])};
+  OK(vyc_graph_launch_together(both, 2, &launched, 0));
+  CHECK(launched == 2);
+  check_filled(p.buffers[0], 2.0f);
+  check_filled(p.buffers[1], 2.0f);
+  const vyc_graph_part many[VYC_MOST_TOGETHER + 1] = {0};
+  refused(vyc_graph_launch_together(many, VYC_MOST_TOGETHER + 1, &launched, 0), "32 can be");
+  vyc_graph_release(unfinished);
+  release_pair(&p);
+}
+
+static void a_refusal_of_the_driver_says_how_many_were_launched(void) {
+  pair p;
+  uint32_t launched = 7;
+  make_pair(&p);
+  const vyc_graph_part both[] = {part_of(p.graphs[0]), part_of(p.graphs[1])};
+  for (uint32_t nth = 1; nth <= 2; nth++) {
+    CHECK(emulator_fail("cuGraphLaunch", nth, 999, 0) == 0);
+    CHECK(vyc_graph_launch_together(both, 2, &launched, 0) == VYC_E_DRIVER);
+    CHECK(launched == nth - 1);
+  }
+  OK(vyc_graph_launch_together(both, 2, &launched, 0));
+  check_filled(p.buffers[0], 2.0f);
+  check_filled(p.buffers[1], 2.0f);
+  release_pair(&p);
+}
+
+enum { LAUNCHES = 50 };
+typedef struct turn {
+  const pair *p;
+  bool is_turned;
+  float value;
+} turn;
+
+static void *launch_often(void *data) {
+  const turn *t = data;
+  vyc_graph_transfer fills[2];
+  vyc_graph_change changes[2];
+  vyc_graph_part parts[2];
+  uint32_t launched = 0;
+  for (uint32_t i = 0; i < 2; i++) {
+    const uint32_t of = t->is_turned ? 1 - i : i;
+    fills[i] = filling(t->p->buffers[of], t->value);
+    changes[i] = (vyc_graph_change){.transfer = &fills[i]};
+    parts[i] = part_of(t->p->graphs[of]);
+    parts[i].change_count = 1;
+    parts[i].changes = &changes[i];
+  }
+  for (int i = 0; i < LAUNCHES; i++) OK(vyc_graph_launch_together(parts, 2, &launched, 0));
+  return NULL;
+}
+
+/* They claim the graphs in one order, and give both devices the same one last. */
+static void threads_launch_together(void) {
+  pair p;
+  make_pair(&p);
+  turn turns[] = {{&p, false, 3.0f}, {&p, true, 4.0f}};
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++)
+    CHECK(pthread_create(&threads[i], NULL, launch_often, &turns[i]) == 0);
+  for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+  float values[2][N];
+  for (int i = 0; i < 2; i++) OK(vyc_copy_out(p.buffers[i], 0, values[i], BYTES));
+  CHECK(memcmp(values[0], values[1], BYTES) == 0);
+  release_pair(&p);
+}
+
 int main(int argc, char **argv) {
   CHECK(setenv("VYRE_CUDA_EMULATOR_DEVICES", "2", 1) == 0);
   emulator_open(argc, argv);
@@ -124,6 +248,9 @@ int main(int argc, char **argv) {
   work_on_memory_of_a_peer_is_ordered_with_the_peers();
   a_copy_that_fails_leaves_both_usable();
   access_is_asked_for();
+  graphs_are_launched_together_or_none_is();
+  a_refusal_of_the_driver_says_how_many_were_launched();
+  threads_launch_together();
   a_closed_peer_is_told();
   vyc_context_release(first);
   vyc_context_release(second);

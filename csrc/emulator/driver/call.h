@@ -110,6 +110,7 @@ struct Settings {
   std::atomic<int64_t> device_count{devices_of_environment()};
   std::atomic<int64_t> peer_access{1};
   std::atomic<int64_t> refuse_line{0};
+  std::atomic<int64_t> queue_depth{0};
 
   StreamMode mode() const { return static_cast<StreamMode>(stream_mode.load()); }
 };

@@ -22,6 +22,8 @@ extern "C" {
  *   "driver_version" what cuDriverGetVersion answers and which functions and PTX versions exist
  *   "device_count"  0 to 8; at first VYRE_CUDA_EMULATOR_DEVICES, or 1
  *   "peer_access"   0: no device can be given access to the memory of another one
+ *   "queue_depth"   n: launches of kernels and graphs wait while their stream has so much work; 0:
+ *                   they never wait
  *   "refuse_line"   n: PTX is refused with a log that names this line, as ptxas words it; 0: none
  *   "lost"          1: every later call fails as after a sticky fault (CUDA_ERROR_LAUNCH_FAILED),
  * on all devices */

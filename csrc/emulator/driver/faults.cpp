@@ -154,6 +154,7 @@ int set(const std::string &key, int64_t value) {
                                         : key == "driver_version"   ? &settings().driver_version
                                         : key == "device_count"     ? &settings().device_count
                                         : key == "peer_access"      ? &settings().peer_access
+                                        : key == "queue_depth"      ? &settings().queue_depth
                                         : key == "refuse_line"      ? &settings().refuse_line
                                                                     : nullptr;
   if (setting == nullptr || value < 0) return -1;
@@ -176,6 +177,7 @@ void reset() {
   settings().driver_version = defaults.driver_version.load();
   settings().device_count = defaults.device_count.load();
   settings().peer_access = defaults.peer_access.load();
+  settings().queue_depth = defaults.queue_depth.load();
   settings().refuse_line = defaults.refuse_line.load();
   set_lost(false);
   set_stream_mode(defaults.stream_mode.load());

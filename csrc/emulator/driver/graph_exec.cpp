@@ -135,6 +135,7 @@ CUresult launch(CUgraphExec exec, CUstream stream) {
   std::shared_ptr<Stream> where;
   if (const CUresult result = enter_stream_idle(s, stream, &where)) return result;
   if (where->device != object->device) return CUDA_ERROR_INVALID_VALUE;
+  s.engine.make_room(lock, where);
   if (const CUresult result = outcome(where->device)) return result;
   if (!all_loaded(*object->steps)) return CUDA_ERROR_INVALID_HANDLE;
   Operations after;

@@ -76,6 +76,7 @@ CUresult launch(const LaunchRequest &request, CUstream stream) {
     capture_work(*where, work);
     return CUDA_SUCCESS;
   }
+  s.engine.make_room(lock, where);
   s.engine.submit(lock, where, [work] { run(*work); });
   return CUDA_SUCCESS;
 }

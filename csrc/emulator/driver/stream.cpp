@@ -93,6 +93,14 @@ void Engine::finish(Lock &lock, const std::shared_ptr<Operation> &operation) {
   }
 }
 
+void Engine::make_room(Lock &lock, const std::shared_ptr<Stream> &stream) {
+  const auto depth = static_cast<size_t>(settings().queue_depth);
+  while (depth > 0 && stream->queue.size() >= depth && !stopping_) {
+    const bool threaded = settings().mode() == StreamMode::threaded;
+    if (threaded || !drive(lock, stream)) finished_.wait(lock);
+  }
+}
+
 void Engine::finish(Lock &lock, const Operations &operations) {
   for (const auto &operation : operations) finish(lock, operation);
 }

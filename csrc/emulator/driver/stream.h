@@ -71,6 +71,8 @@ class Engine {
                                     std::function<void()> work, Operations after = {});
   // Returns when the operation is done, or the library is shutting down.
   void finish(Lock &lock, const std::shared_ptr<Operation> &operation);
+  // Returns when the stream has room for more work, see "queue_depth" in control.h.
+  void make_room(Lock &lock, const std::shared_ptr<Stream> &stream);
   void finish(Lock &lock, const Operations &operations);
   // What a wait on this stream waits for: the default stream includes all blocking streams.
   Operations pending(const std::shared_ptr<Stream> &stream) const;

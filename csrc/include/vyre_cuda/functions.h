@@ -137,6 +137,7 @@
   X(vyc_graph_launch)                          \
   X(vyc_graph_launch_at)                       \
   X(vyc_graph_launch_between)                  \
+  X(vyc_graph_launch_together)                 \
   X(vyc_graph_launch_with)                     \
   X(vyc_graph_node_get)                        \
   X(vyc_graph_own)                             \

@@ -68,11 +68,12 @@ VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
                                           const vyc_graph_transfer *transfer);
 /* Collectives that begin together, as between vyc_collectives_begin and _end, as one step; their
  * streams are NULL. The communicator and the buffers are held. All ranks must record the same ones,
- * and call vyc_graph_finish and launch their graphs in the same order, each from a thread of its
- * own, as NCCL may keep a call until the others make theirs. They run one after the other. Such a
- * graph is made once: a launch whose changes need other nodes or edges, and one on a stream that is
- * being captured, give VYC_E_INVALID, as do launches after vyc_communicator_close. VYC_E_INVALID
- * too: inside a repetition. VYC_E_UNSUPPORTED: a driver before 12.3. */
+ * and call vyc_graph_finish and launch their graphs in the same order: each from a thread of its
+ * own, as NCCL may keep a call until the others make theirs, but launches of one process by
+ * vyc_graph_launch_together. They run one after the other. Such a graph is made once: a launch
+ * whose changes need other nodes or edges, and one on a stream that is being captured, give
+ * VYC_E_INVALID, as do launches after vyc_communicator_close. VYC_E_INVALID too: inside a
+ * repetition. VYC_E_UNSUPPORTED: a driver before 12.3. */
 VYC_API vyc_status vyc_graph_add_collectives(vyc_graph *graph, uint32_t *step_out,
                                              vyc_communicator *communicator, uint32_t count,
                                              const vyc_collective *collectives);
@@ -131,6 +132,24 @@ VYC_API vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change 
 VYC_API vyc_status vyc_graph_launch_between(vyc_graph *graph, vyc_event **start_out,
                                             vyc_event **stop_out, const vyc_graph_change *changes,
                                             uint32_t count, vyc_stream *stream, uint32_t origin);
+
+/* Graphs of different devices, each with changes that hold for this launch. */
+typedef struct vyc_graph_part {
+  uint32_t struct_size;
+  uint32_t change_count;
+  vyc_graph *graph;
+  const vyc_graph_change *changes;
+  vyc_stream *stream; /* NULL: call order */
+} vyc_graph_part;
+#define VYC_MOST_TOGETHER 32u
+
+/* Launch up to VYC_MOST_TOGETHER graphs, one of each device, each as vyc_graph_launch_at does, by
+ * one thread that does not wait although their kernels may wait for each other. If one of them
+ * cannot be launched, none is; only if the driver itself refuses a launch, *launched_out says how
+ * many others were launched before, and then their communicators are ended. VYC_E_INVALID: a device
+ * twice, or a stream that is being captured. */
+VYC_API vyc_status vyc_graph_launch_together(const vyc_graph_part *parts, uint32_t count,
+                                             uint32_t *launched_out, uint32_t origin);
 
 /* ---- symbols: values of several steps that are set together --------------------------------- */
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,15 @@ from vyre_cuda.distributed.one_shot import OneShot, open_one_shot
 from vyre_cuda.distributed.recording import Group
 from vyre_cuda.distributed.threads import Threads
 from vyre_cuda.distributed.watching import Watcher
-from vyre_cuda.errors import CommunicationError
+from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError
 from vyre_cuda.ir.core.types import f32
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.memory.array import DeviceArray
+
+# Seconds that work may need to end when an exception leaves the group: others may never be given what it waits for.
+_AFTER_EXCEPTION = 5.0
 
 
 def local(
@@ -123,6 +125,7 @@ class LocalCommunicator:
     def __init__(self, ranks: list[Communicator]) -> None:
         self.ranks = tuple(ranks)
         self._threads = Threads(len(ranks))
+        self._order = threading.RLock()  # all devices are given what several threads give in one order
 
     @property
     def size(self) -> int:
@@ -271,15 +274,27 @@ class LocalCommunicator:
         context manager
             For a `with` statement.
         """
-        return Group()
+        return Group(self._order)
 
     def close(self) -> None:
         """Wait for the devices' work and end the group. Graphs that have its collectives end before; their replays are
         refused from then on."""
+        self._end(None)
+
+    def _end(self, timeout: float | None) -> None:
+        """After `timeout` seconds work that has not ended is ended."""
+        failures: list[Error] = []
         for device in self.devices:  # the watchers end what would wait for ever
-            with suppress(CommunicationError):  # its waits have said so
+            try:
                 if not device.is_closed:
-                    device.synchronize()
+                    device.synchronize(timeout)
+            except CommunicationError:
+                pass  # its waits have said so
+            except KernelTimeoutError:
+                for rank in self.ranks:
+                    rank._member.abort("the group was left by an exception, with work that had not ended")
+            except Error as error:
+                failures.append(error)
         for rank in self.ranks:
             rank._watcher.stop()
         threads = [threading.Thread(target=rank.close) for rank in self.ranks]  # NCCL may wait for the others
@@ -288,12 +303,14 @@ class LocalCommunicator:
         for thread in threads:
             thread.join()
         self._threads.close()
+        if failures:
+            raise failures[0]
 
     def __enter__(self) -> LocalCommunicator:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.close()
+        self._end(None if kind is None else _AFTER_EXCEPTION)
 
     __reduce_ex__ = refuse_pickle
 
@@ -303,7 +320,7 @@ class LocalCommunicator:
     def _each(self, method: str, xs: Any, out: Any, **options: Any) -> Any:
         xs = self._one_each(method, "xs", xs)
         outs = [None] * self.size if out is None else self._one_each(method, "out", out)
-        with self.group():
+        with self._order, self.group():
             return [
                 getattr(rank, method)(x, out=to, **options) for rank, x, to in zip(self.ranks, xs, outs, strict=True)
             ]

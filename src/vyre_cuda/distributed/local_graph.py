@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.core.context import refuse_pickle
+from vyre_cuda._native.graph import graph as native
 from vyre_cuda._native.memory.adopted import named_stream
 from vyre_cuda.distributed.recording import described, difference
 from vyre_cuda.errors import CommunicationError, RecordingError
@@ -22,7 +23,7 @@ class LocalGraph:
     """One graph for each device of a group; made by `LocalCommunicator.record`, in a `with` statement.
 
     Inside the `with` block, what this thread gives to the devices is recorded, in `graphs`, by rank. `replay()`
-    launches all of them, each from a thread of its own, since NCCL may need all launches to let one of them begin.
+    launches all of them, or none where one of them cannot be launched.
     """
 
     def __init__(self, comm: LocalCommunicator, *, fuse: bool = False) -> None:
@@ -66,19 +67,21 @@ class LocalGraph:
         TypeError, ValueError, OverflowError
             As for `Graph.replay`; nothing was launched then. A replay that would need other graphs is such a value.
         """
+        if stream is None and not symbols:
+            built = self._built()
+            if built is not None:
+                with self._comm._order:
+                    native.launch_together(built, None, None)
+                return
         streams = [None] * self._comm.size if stream is None else self._comm._one_each("replay", "stream", stream)
         given = [self._of(rank, symbols) for rank in range(self._comm.size)]
         if any(graph.device._recorder() is not None for graph in self.graphs):
             for graph, on, values in zip(self.graphs, streams, given, strict=True):
                 graph._replay(on, values)
             return
-        self._make(given)
-        self._refuse()
-        ready = [
-            self._ready(graph, named_stream(graph.device.context, on), values)
-            for graph, on, values in zip(self.graphs, streams, given, strict=True)
-        ]
-        self._comm._threads.run(ready)
+        with self._comm._order:
+            self._make(given)
+            self._launch(streams, given)
 
     def compile(self) -> None:
         """Make the driver's graphs, and the kernels of merged steps, which the first replay would do otherwise.
@@ -172,6 +175,8 @@ class LocalGraph:
         if all(graph._native is not None for graph in self.graphs):
             return
         self._agree()
+        for rank in self._comm.ranks:  # what would keep one device from taking part, before another waits for it
+            rank._member.check()
 
         def made(graph: Graph, values: dict[str, Any]) -> Callable[[], None]:
             known = graph._given(values)
@@ -179,12 +184,24 @@ class LocalGraph:
 
         self._comm._threads.run([made(*each) for each in zip(self.graphs, given, strict=True)])
 
-    def _refuse(self) -> None:
-        """What would keep one device from taking part, before another begins to wait for it."""
-        for rank in self._comm.ranks:
-            rank._member.check()
+    def _built(self) -> list[native.Graph] | None:
+        """What a replay without values simply launches; None where there is more to do."""
+        found = []
+        for graph in self.graphs:
+            built = graph._native
+            if built is None or len(graph._users) > len(graph._values) or graph.device.context.recordings != 0:
+                return None
+            found.append(built)
+        return found
 
-    def _ready(self, graph: Graph, on: Any, symbols: dict[str, Any]) -> Callable[[], None]:
-        with graph._lock:
-            built, changes = graph._ready(on, symbols)
-        return lambda: graph._launch_ready(built, changes, on, symbols)
+    def _launch(self, streams: Sequence[Any], given: Sequence[dict[str, Any]]) -> None:
+        built, changes, on = [], [], []
+        with ExitStack() as entered:
+            for graph, stream, values in zip(self.graphs, streams, given, strict=True):
+                entered.enter_context(graph._lock)  # all steps see the symbols of the same moment
+                entered.enter_context(graph._watched(values))
+                on.append(named_stream(graph.device.context, stream))
+                ready = graph._ready(on[-1], values)
+                built.append(ready[0])
+                changes.append(ready[1])
+            native.launch_together(built, changes, on)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ _OPS = ("add", "multiply", "max", "min")
 _MOST = 1000  # collectives that ranks describe to each other; a digest would not say where they differ
 
 
+_NO_ORDER = nullcontext()
+
+
 class _Open(threading.local):
     """The group of this thread: what it has recorded so far, by graph."""
 
@@ -34,7 +38,10 @@ _open = _Open()
 
 class Group(native.Group):
     """What this thread gives inside a `with` statement begins together at its end, in a recording as one step; after an
-    exception nothing does."""
+    exception nothing does. `order` is held while the work is given."""
+
+    def __init__(self, order: AbstractContextManager[Any] = _NO_ORDER) -> None:
+        self._order = order
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -47,7 +54,8 @@ class Group(native.Group):
         recorded = _open.parts
         if _open.depth == 0:
             _open.parts = {}
-        super().__exit__(kind, error, traceback)
+        with self._order:
+            super().__exit__(kind, error, traceback)
         if kind is None and _open.depth == 0:
             for graph, (rank, parts) in recorded.items():
                 graph._collectives(CollectiveStep(rank, parts, label(parts)))

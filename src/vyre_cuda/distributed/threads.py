@@ -1,4 +1,4 @@
-"""A thread for each device of a group of one process."""
+"""A thread for each device of a group of one process, for calls that NCCL may keep until the others make theirs."""
 
 from __future__ import annotations
 

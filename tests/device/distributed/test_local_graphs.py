@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -12,8 +12,7 @@ import pytest
 import vyre_cuda as vc
 
 N = 840
-
-
+CUDA_ERROR_NOT_PERMITTED = 800
 BY_NCCL, IN_ONE_SHOT = 0, None  # `small` of a group
 
 
@@ -60,6 +59,15 @@ def _zeros(comm: vc.distributed.LocalCommunicator, n: int = N) -> list[vc.Device
 
 def _values(xs: list[vc.DeviceArray]) -> list[list[float]]:
     return [sorted(set(x.numpy().tolist())) for x in xs]
+
+
+def _failure(use: Callable[[], object]) -> str:
+    """What the error says; empty where there is none."""
+    try:
+        use()
+    except vc.Error as error:
+        return str(error)
+    return ""
 
 
 def test_replays_follow_the_order_of_steps_and_of_other_work(some):
@@ -434,32 +442,137 @@ def test_graphs_that_go_first_and_devices_that_close_first(devices, small):
 
 
 @pytest.mark.emulator
-@pytest.mark.parametrize("small", [BY_NCCL, IN_ONE_SHOT])
-def test_a_replay_that_never_ends_is_ended_at_the_limit_and_waits_say_why(devices, small):
+@pytest.mark.parametrize(("alone", "small"), [("compile", BY_NCCL), ("replay", BY_NCCL), ("replay", IN_ONE_SHOT)])
+def test_what_only_one_device_does_is_ended_at_the_limit_and_all_say_why(devices, alone, small):
     with vc.distributed.local(devices[:2], limit=0.5, small=small) as comm:
         xs = [device.zeros(4, vc.f32) for device in devices[:2]]
         with comm.record() as graph:
             comm.all_reduce(xs)
-        graph.compile()
-        graph.graphs[0].replay()  # the other one never begins
+        if alone == "replay":
+            graph.compile()
+        else:
+            graph._agree()
+        words = "the all_reduce of 4 elements, collective 1, of rank 0 has not ended"
 
-        with pytest.raises(vc.CommunicationError, match=r"the all_reduce of 4 elements, collective 1, of rank 0"):
+        def act() -> None:
+            getattr(graph.graphs[0], alone)()  # NCCL keeps `compile` until the other device makes its own
             xs[0].numpy()
-        with pytest.raises(vc.CommunicationError, match="has not ended"):
-            graph.replay()
-        with pytest.raises(vc.CommunicationError, match="has not ended"):
-            graph.graphs[0].replay()
+
+        with pytest.raises(vc.CommunicationError, match=words if alone == "replay" else "of rank 0 has not ended"):
+            act()
+        for use in (graph.replay, graph.graphs[0].replay, xs[0].numpy):
+            with pytest.raises(vc.CommunicationError, match="has not ended"):
+                use()
     assert devices[0].full(4, 3.0, vc.f32).numpy().tolist() == [3.0] * 4
+
+
+# ---- all or none -----------------------------------------------------------------------------------------------------
+
+
+def test_what_one_device_refuses_is_launched_on_none(comm):
+    kernels = [device.compile(_add(1.0)) for device in comm.devices]
+    xs, ys = _zeros(comm), _zeros(comm)
+    with comm.record() as graph:
+        for kernel, x, y in zip(kernels, xs, ys, strict=True):
+            kernel.launch(vc.symbol("of", default=y))
+            kernel.launch(x)
+        comm.all_reduce(xs)
+    graph.replay()
+
+    for wrong in (comm.devices[-1].zeros(0, vc.f32), xs[-1], np.zeros(N, np.float32)):
+        with pytest.raises((TypeError, ValueError)):
+            graph.replay(of=[*ys[:-1], wrong])
+
+    assert _values(ys) == [[1.0]] * comm.size
+    graph.replay()  # nobody waits for what was refused
+    assert _values(ys) == [[2.0]] * comm.size
+    assert _values(xs) == [[float(comm.size * (comm.size + 1))]] * comm.size
 
 
 @pytest.mark.emulator
-def test_a_device_that_does_not_make_its_graph_ends_the_others_at_the_limit(devices):
-    with vc.distributed.local(devices[:2], limit=0.5, small=BY_NCCL) as comm:
+@pytest.mark.parametrize("depth", [1, 3])
+def test_one_thread_launches_for_all_devices_while_their_queues_are_full(emulator, some, depth):
+    kernels = [device.compile(_add(1.0)) for device in some.devices]
+    xs = _zeros(some, 4)
+    with some.record() as graph:
+        for kernel, x in zip(kernels, xs, strict=True):
+            kernel.launch(x)
+        some.all_reduce(xs, op="max")
+    graph.replay()
+    emulator.set("queue_depth", depth)
+
+    for _ in range(20):
+        graph.replay()
+
+    assert _values(xs) == [[21.0]] * some.size
+
+
+def test_many_replays_in_a_row_from_one_thread(comm):
+    """More than the queues of a GPU hold, behind work that takes long."""
+    count = 3000 if not comm.devices[0].properties.is_emulator else 30
+    kernels = [device.compile(_add(1.0)) for device in comm.devices]
+    xs, large = _zeros(comm), comm.devices[0].zeros(1 << 24 if count > 1000 else 64, vc.f32)
+    with comm.record() as graph:
+        for kernel, x in zip(kernels, xs, strict=True):
+            kernel.launch(x)
+        kernels[0].launch(large)
+        comm.all_reduce(xs, op="max")
+
+    for _ in range(count):
+        graph.replay()
+
+    assert _values(xs) == [[float(count)]] * comm.size
+    assert set(large.numpy().tolist()) == {float(count)}
+
+
+def test_threads_replay_graphs_of_one_communicator(comm):
+    """Each thread has arrays of its own; all devices must run what they give in one order."""
+    sizes = range(1, 5)
+    arrays = [[device.full(n, 1.0, vc.f32) for device in comm.devices] for n in sizes]
+    graphs = []
+    for xs in arrays:
+        with comm.record() as graph:
+            comm.all_reduce(xs)
+        graph.compile()
+        graphs.append(graph)
+    failures: list[BaseException] = []
+
+    def work(graph: vc.distributed.LocalGraph, xs: list[vc.DeviceArray]) -> None:
+        try:
+            for _ in range(3):
+                graph.replay()
+                comm.all_reduce(xs, op="max")
+                with comm.group():
+                    comm.all_reduce(xs)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=each) for each in zip(graphs, arrays, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not failures
+    for xs in arrays:
+        assert _values(xs) == [[float(comm.size) ** 6]] * comm.size
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("small", [BY_NCCL, IN_ONE_SHOT])
+def test_a_launch_that_the_driver_refuses_ends_what_the_others_wait_for(emulator, devices, small):
+    with vc.distributed.local(devices[:2], small=small) as comm:
         xs = [device.zeros(4, vc.f32) for device in devices[:2]]
         with comm.record() as graph:
             comm.all_reduce(xs)
-        graph._agree()
+        graph.replay()
+        for device in comm.devices:
+            device.synchronize()
+        emulator.fail("cuGraphLaunch", nth=2, result=CUDA_ERROR_NOT_PERMITTED)
 
-        with pytest.raises(vc.CommunicationError, match=r"of rank 0 has not ended"):
-            graph.graphs[0].compile()  # NCCL keeps it until the other one makes its own
-    assert devices[0].full(4, 3.0, vc.f32).numpy().tolist() == [3.0] * 4
+        with pytest.raises(vc.DriverError, match="cuGraphLaunch"):
+            graph.replay()
+        told = [_failure(x.numpy) for x in xs]
+        words = "refused its part of graphs that are launched together (cuGraphLaunch gave"
+        assert [words in text for text in told].count(True) == 1, told  # of the device which was launched
+        assert "" in told

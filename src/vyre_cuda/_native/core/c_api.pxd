@@ -454,6 +454,16 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_graph_launch_between(vyc_graph *graph, vyc_event **start_out, vyc_event **stop_out,
                                         const vyc_graph_change *changes, uint32_t count, vyc_stream *stream,
                                         uint32_t origin)
+    ctypedef struct vyc_graph_part:
+        uint32_t struct_size
+        uint32_t change_count
+        vyc_graph *graph
+        const vyc_graph_change *changes
+        vyc_stream *stream
+    enum:
+        VYC_MOST_TOGETHER
+    vyc_status vyc_graph_launch_together(const vyc_graph_part *parts, uint32_t count, uint32_t *launched_out,
+                                         uint32_t origin)
     vyc_status vyc_graph_add_symbol(vyc_graph *graph, uint32_t *symbol_out, const vyc_graph_symbol *symbol)
     vyc_status vyc_graph_launch_with(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count,
                                      vyc_stream *stream, uint32_t origin)

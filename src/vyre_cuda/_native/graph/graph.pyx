@@ -13,10 +13,10 @@ from libc.string cimport memset
 cimport numpy as cnp
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_E_INVALID, VYC_NODE_CLEAR, VYC_NODE_COLLECTIVE, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
+    VYC_E_INVALID, VYC_MOST_TOGETHER, VYC_NODE_CLEAR, VYC_NODE_COLLECTIVE, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
     VYC_SYMBOL_ARRAY, VYC_SYMBOL_SCALAR, vyc_graph_add_launch, vyc_graph_add_rows, vyc_graph_add_symbol, vyc_graph_add_tables, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
     vyc_graph_finish, vyc_graph_in_turns, vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at,
-    vyc_graph_launch_between, vyc_graph_launch_with, vyc_graph_node, vyc_graph_node_get, vyc_graph_own,
+    vyc_graph_launch_between, vyc_graph_launch_together, vyc_graph_launch_with, vyc_graph_node, vyc_graph_node_get, vyc_graph_own, vyc_graph_part,
     vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_symbol, vyc_graph_transfer, vyc_graph_update, vyc_graph_use,
     vyc_prepared, vyc_rows, vyc_status, vyc_stream, vyc_symbol_value,
 )
@@ -27,7 +27,7 @@ from vyre_cuda._native.memory.adopted cimport stream_of
 from vyre_cuda._native.memory.memory cimport Buffer, Pinned, Span, buffer_of, pinned_of
 from vyre_cuda._native.call.many cimport Rows
 from vyre_cuda._native.call.prepared cimport Arguments, PreparedKernel
-from vyre_cuda._native.trace.origin cimport origin_of
+from vyre_cuda._native.trace.origin cimport Seen, origin_of
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.graph.slot cimport Slot
 
@@ -419,6 +419,47 @@ cdef vyc_graph_change *changes_of(list changes) except NULL:
             made[i].transfer = &(<Transfer>values).transfer
         i += 1
     return made
+
+
+# Where the last launch of several graphs came from.
+cdef Seen *_together = NULL
+
+
+def launch_together(list graphs not None, list changes, list streams) -> None:
+    """Launch graphs of different devices, all or none; `changes` (what `Graph.launch` takes) and `streams` have one for
+    each, or are None."""
+    cdef vyc_graph_part parts[VYC_MOST_TOGETHER]
+    cdef uint32_t count = 0
+    cdef uint32_t launched = 0
+    cdef uint32_t origin = origin_of(&_together)
+    cdef Graph graph
+    cdef Stream stream
+    cdef list of_graph
+    cdef vyc_status status
+    if len(graphs) > VYC_MOST_TOGETHER:
+        raise ValueError(f"{len(graphs)} graphs are to be launched together; {VYC_MOST_TOGETHER} can be")
+    memset(parts, 0, sizeof(parts[0]) * len(graphs))
+    try:
+        for graph in graphs:
+            parts[count].struct_size = sizeof(vyc_graph_part)
+            parts[count].graph = graph._h
+            if changes is not None and len(<list?>changes[count]) > 0:
+                of_graph = changes[count]
+                parts[count].change_count = len(of_graph)
+                parts[count].changes = changes_of(of_graph)
+            if streams is not None and streams[count] is not None:
+                stream = streams[count]
+                parts[count].stream = stream._h
+            count += 1
+        with nogil:
+            status = vyc_graph_launch_together(parts, count, &launched, origin)
+    finally:
+        for i in range(len(graphs)):
+            free(<void *>parts[i].changes)
+    check(status)
+    if changes is not None:
+        for graph, of_graph in zip(graphs, changes):
+            graph.keep_changes(of_graph)
 
 
 # ---- replaying -------------------------------------------------------------------------------------------------------

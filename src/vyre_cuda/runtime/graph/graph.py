@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -92,21 +92,17 @@ class Graph(Recorder):
         """A replay that is not simply the launch of the built graph."""
         if self.device.context.recordings != 0 and self._record_replay(stream, symbols):
             return
-        watch = self.device._watch
-        with watch.profiled(REPLAY, self._extent):
-            if watch.traces:
-                watch.note(f"replay of {self._extent}", (), (), symbols)
+        with self._watched(symbols):
             self._launched(native.Graph.launch, stream, symbols)
 
-    def _launch_ready(
-        self, built: native.Graph, changes: Changes, on: Stream | None, symbols: Mapping[str, Any]
-    ) -> None:
-        """A replay that `_ready` has prepared."""
+    @contextmanager
+    def _watched(self, symbols: Mapping[str, Any]) -> Iterator[None]:
+        """Around the launch of a replay: what profilers and traces are told."""
         watch = self.device._watch
         with watch.profiled(REPLAY, self._extent):
             if watch.traces:
                 watch.note(f"replay of {self._extent}", (), (), symbols)
-            built.launch(changes, on)
+            yield
 
     def _launched(self, launch: Callable[..., _Given], stream: Any, symbols: Mapping[str, Any]) -> _Given:
         """The result of launching native.Graph, with the changes that these symbols make."""
@@ -184,10 +180,7 @@ class Graph(Recorder):
             Those of the replay.
         """
         self.device._refuse_in_recording("timed()")
-        watch = self.device._watch
-        with watch.profiled(REPLAY, self._extent):
-            if watch.traces:
-                watch.note(f"replay of {self._extent}", (), (), symbols)
+        with self._watched(symbols):
             begin = perf_counter_ns()
             start, stop = self._launched(native.Graph.launch_between, stream, symbols)
             submitted = perf_counter_ns()
