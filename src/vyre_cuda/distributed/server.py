@@ -26,6 +26,12 @@ class Server:
     def close(self) -> None:
         self._listener.close()
 
+    def forget(self) -> None:
+        """In a process that was forked from the one that serves."""
+        self._listener.close()
+        for connection in self._ranks.values():
+            connection.close()
+
     def _accept(self) -> None:
         while True:
             try:

@@ -6,9 +6,11 @@ lives, and so tells the others when it ends.
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
+import weakref
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +19,18 @@ from vyre_cuda.distributed.server import Server
 from vyre_cuda.errors import CommunicationError, KernelTimeoutError
 
 _AFTER_LEAVING = 5.0  # seconds
+
+
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    """A process that was forked is no rank; while it had the connection, nobody would learn that the rank has ended."""
+    for session in list(_open):
+        session._forget()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 def listen(port: int) -> socket.socket:
@@ -38,7 +52,8 @@ class Session:
         self._states: dict[str, Any] | None = None
         self.gone: set[int] = set()
         self.left: set[int] = set()
-        self._is_over = False
+        self._is_over = self._is_forked = False
+        _open.add(self)
         threading.Thread(target=self._listen, name="vyre_cuda session", daemon=True).start()
 
     def gather(self, name: str, value: Any, timeout: float, purpose: str = "") -> list[Any]:
@@ -85,6 +100,8 @@ class Session:
 
     def leave(self) -> None:
         """The process ends, as it should: the others need not call that a failure."""
+        if self._is_forked:
+            return
         with suppress(CommunicationError):
             self._send({"op": "leave"})
 
@@ -111,7 +128,19 @@ class Session:
             "not come"
         )
 
+    def _forget(self) -> None:
+        """In a child. No lock is taken: a thread that is not there may have it."""
+        self._is_forked = True
+        self._connection.close()
+        if self._server is not None:
+            self._server.forget()
+
     def _send(self, message: dict[str, Any]) -> None:
+        if self._is_forked:
+            raise CommunicationError(
+                f"this process is a fork of the one that is rank {self.rank}, and cannot be a rank: start it with the "
+                "spawn method, and join in it"
+            )
         try:
             with self._change:
                 send(self._connection, message)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -162,6 +164,93 @@ def killed_before_a_replay(device: vc.Device) -> None:
             print("told", error, flush=True)
 
 
+def _told(use: Callable[[], object]) -> None:
+    begin = time.monotonic()
+    try:
+        use()
+    except vc.CommunicationError as error:
+        print("told", time.monotonic() - begin < 30, error, flush=True)
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def first_killed_in_a_group(device: vc.Device) -> None:
+    """Rank 0, at which all meet, ends without a word before a group of the others is whole."""
+    with vc.distributed.join(device, timeout=60) as comm:
+        x, y = device.zeros(4, vc.f32), device.zeros(4, vc.f32)
+        comm.all_reduce(x)
+        device.synchronize()
+        with comm.group():
+            comm.send(x, (comm.rank + 1) % comm.size)
+            if comm.rank == 0:
+                _die()
+            comm.recv(y, (comm.rank - 1) % comm.size)
+        _told(lambda: comm.all_reduce(y).numpy())
+
+
+def two_killed_in_recordings(device: vc.Device) -> None:
+    """The first and the last rank end while they record."""
+    with vc.distributed.join(device, timeout=60) as comm:
+        x = device.zeros(4, vc.f32)
+        with device.record() as graph:
+            comm.all_reduce(x)
+            if comm.rank in (0, comm.size - 1):
+                _die()
+        _told(graph.replay)
+
+
+def forked(device: vc.Device) -> None:
+    """A child that ends is no end of the rank, and one that outlives its rank does not hide that end."""
+    with vc.distributed.join(device, timeout=60) as comm:
+        comm.all_reduce(device.zeros(4, vc.f32)).numpy()
+        if (child := os.fork()) == 0:
+            try:
+                comm._watcher.session.gather("x", 1, 5.0)
+            except vc.CommunicationError as error:
+                print("child", error, flush=True)
+            sys.exit(0)  # not os._exit: what was registered for the exit runs
+        os.waitpid(child, 0)
+        assert comm.all_reduce(device.full(4, 1.0, vc.f32)).numpy().tolist() == [comm.size] * 4
+        if comm.rank == comm.size - 1:
+            if os.fork() == 0:
+                os.close(1)
+                os.close(2)
+                time.sleep(20.0)
+                os._exit(0)
+            _die()
+        _told(lambda: comm.all_reduce(device.zeros(4, vc.f32)).numpy())
+
+
+def interrupted(device: vc.Device) -> None:
+    """Ctrl-C in a wait for a rank that does not take part."""
+    comm = vc.distributed.join(device, timeout=60)
+    try:
+        with comm:
+            if comm.rank == 1:
+                time.sleep(3.0)
+                return
+            x = comm.all_reduce(device.zeros(4, vc.f32))
+            threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            x.numpy()
+    except KeyboardInterrupt:
+        print("interrupted", comm.is_closed, device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+
+
+def ending_with_work_in_flight(device: vc.Device) -> None:
+    """Nothing is waited for, or closed; the last rank takes part in less."""
+    comm = vc.distributed.join(device, timeout=60, limit=2.0)
+    x = device.zeros(4, vc.f32)
+    with device.record() as graph:
+        comm.all_reduce(x)
+    graph.replay()
+    if comm.rank != comm.size - 1:
+        graph.replay()
+    print("ends", flush=True)
+    globals()["kept"] = comm, graph, x
+
+
 def other_steps(device: vc.Device) -> None:
     """One rank has recorded other collectives; then all the same."""
     with vc.distributed.join(device, timeout=60, limit=20.0) as comm:
@@ -224,8 +313,10 @@ def by_exchange(device: vc.Device) -> None:
 def main(kind: str, scene: str) -> None:
     names = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "OWN_RANK")
     number = next(os.environ[name] for name in names if name in os.environ)
-    with vc.Device(f"{kind}:{number}") as device:
-        globals()[scene](device)
+    device = vc.Device(f"{kind}:{number}")
+    globals()[scene](device)
+    if scene != "ending_with_work_in_flight":
+        device.close()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -234,3 +235,27 @@ def test_work_that_never_ends_is_ended_at_the_limit_and_waits_say_why(devices):
             comm.ranks[0].all_reduce(xs[0])
         assert xs[1].numpy().tolist() == [0.0] * 4  # the other device has nothing to do with it
     assert devices[0].full(4, 3.0, vc.f32).numpy().tolist() == [3.0] * 4  # usable without the group
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("recorded", [False, True])
+def test_an_exception_does_not_wait_for_what_never_ends(devices, monkeypatch, recorded):
+    monkeypatch.setattr(import_module("vyre_cuda.distributed.local"), "_AFTER_EXCEPTION", 0.2)
+    xs = [device.full(4, 2.0, vc.f32) for device in devices[:2]]
+
+    def leave() -> None:
+        with vc.distributed.local(devices[:2]) as comm:
+            with comm.record() as graph:
+                comm.all_reduce(xs)
+            graph.compile()
+            if recorded:
+                graph.graphs[0].replay()
+            else:
+                comm.ranks[0].broadcast(xs[0])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        leave()
+
+    assert xs[1].numpy().tolist() == [2.0] * 4
+    assert devices[0].full(4, 3.0, vc.f32).numpy().tolist() == [3.0] * 4

@@ -14,6 +14,7 @@ import pytest
 from vyre_cuda.distributed.launchers import PORT_OFFSET, first_node, place_of
 
 RANK = Path(__file__).with_name("rank.py")
+EXAMPLE = Path(__file__).parents[3] / "examples" / "ranks.py"
 LAUNCHERS: dict[str, Callable[[int, int, int], dict[str, str]]] = {
     "torchrun": lambda rank, size, port: {
         "RANK": str(rank),
@@ -130,6 +131,24 @@ def test_a_broadcast_of_the_callers_own_joins_ranks(start, tmp_path):
         assert "sums hold" in output
 
 
+@pytest.mark.thin
+def test_the_example_runs_as_a_user_runs_it(nccl, gpus, device_name):
+    kind = "emulator" if str(device_name).startswith("emulator") else "cuda"
+    size = min(gpus, 2)
+    points = ["--points", "128"] if kind == "emulator" else []
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE), "--device", kind, "--ranks", str(size), *points],
+        env=os.environ | nccl,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{size} ranks with" in done.stdout
+    assert "as NumPy finds it" in done.stdout
+
+
 def test_a_rank_that_is_killed_is_named_to_the_others(start, gpus):
     if gpus < 2:
         return
@@ -196,6 +215,63 @@ def test_a_rank_that_is_gone_before_the_first_replay_is_named(start, gpus):
     status, output = ended[0]
     assert status == 0, output
     assert "told rank 1 of 2 ranks is gone: rank 0 " in output
+
+
+@pytest.mark.thin
+def test_rank_0_killed_in_a_group_is_named_to_all_others(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("first_killed_in_a_group", LAUNCHERS["torchrun"])
+
+    assert ended[0][0] == -9
+    for status, output in ended[1:]:
+        assert status == 0, output
+        assert f"told True rank 0 of {len(ended)} ranks is gone" in output
+
+
+@pytest.mark.thin
+def test_ranks_killed_while_they_record_are_named_at_the_replay(start, gpus):
+    if gpus < 4:
+        return
+    ended = start("two_killed_in_recordings", LAUNCHERS["torchrun"], 4)
+
+    for status, output in ended[1:3]:
+        assert status == 0, output
+        assert "told True rank" in output
+        assert "gone" in output
+        assert "0" in output.split("told True")[1].split("of")[0] or "3" in output.split("told True")[1].split("of")[0]
+
+
+@pytest.mark.thin
+@pytest.mark.emulator
+def test_forks_of_a_rank_are_no_ranks(start):
+    ended = start("forked", LAUNCHERS["torchrun"], 2)
+
+    assert ended[1][0] == -9
+    for rank, (_, output) in enumerate(ended):
+        assert f"child this process is a fork of the one that is rank {rank}, and cannot be a rank" in output
+    status, output = ended[0]
+    assert status == 0, output
+    assert "told True rank 1 of 2 ranks is gone" in output
+
+
+@pytest.mark.thin
+def test_ctrl_c_ends_a_wait_for_a_rank(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("interrupted", LAUNCHERS["torchrun"], 2)
+
+    assert [status for status, _ in ended] == [0, 0], ended
+    assert "interrupted True [1, 1]" in ended[0][1]
+
+
+@pytest.mark.thin
+def test_processes_end_with_work_in_flight(start, gpus):
+    if gpus < 2:
+        return
+    for status, output in start("ending_with_work_in_flight", LAUNCHERS["torchrun"], 2):
+        assert status == 0, output
+        assert "ends" in output
 
 
 @pytest.mark.thin
