@@ -33,6 +33,8 @@
 #   algorithms   benchmarks/bench_algorithms.py: sums, scans, sorting and selection beside CuPy, PyTorch and CUB, whose
 #                program is VYRE_CUB_PROGRAM or built where nvcc is
 #   graphs       benchmarks/bench_graphs.py: graphs whose steps become one kernel, and as recorded
+#   several      several GPUs: tests/device/distributed with NCCL, torchrun and mpiexec where they are, the example, and
+#                benchmarks/bench_distributed.py; it fails where the machine has one
 #   egraph       benchmarks/bench_egraph.py: closures of tables beside a hash-cons in C, and egglog where it is
 # "install tests bench" when none is named. A part that fails, or that this tree lacks, does not stop the others; the
 # table at the end says so, and the exit status is then 1. Everything goes under $OUT: results/, what parts record, and
@@ -59,7 +61,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | grown | recordings | conformance | demo | silicon | fold | bench | curves | many | downloads | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | algorithms | graphs | egraph) parts+=("$1") ;;
+    install | tests | hosts | random | independent | grown | recordings | conformance | demo | silicon | fold | bench | curves | many | downloads | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | algorithms | graphs | several | egraph) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -246,6 +248,23 @@ part_graphs() {
     ${quick[@]+"${quick[@]}"}
 }
 
+# Commands that are not there are said to be missing, and their tests are left out by their marks.
+part_several() {
+  local gpus
+  gpus=$("$python" -c "import vyre_cuda as vc; print(sum(info.kind == '$device' for info in vc.devices()))") || return 1
+  nvidia-smi topo -m 2>/dev/null
+  echo "$gpus devices; mpiexec: $(command -v mpiexec || echo missing); NCCL: $("$python" -c \
+    'from vyre_cuda.distributed.library import open_nccl; from vyre_cuda._native.collective.collective import nccl_version; open_nccl(); print(nccl_version())' 2>&1 | tail -n 1)"
+  [ "$gpus" -gt 1 ] || { echo "two GPUs are needed"; return 1; }
+  local state=0
+  timeout 280 "$python" -m pytest tests/device/distributed "--device=$device" -q -p no:cacheprovider --durations=5 \
+    "--junitxml=$OUT/several.xml" || state=1
+  timeout 60 "$python" examples/ranks.py --device "$device" --ranks "$gpus" || state=1
+  timeout 180 "$python" benchmarks/bench_distributed.py --device "$device" --commit "$commit" --output "$OUT/results" \
+    ${quick[@]+"${quick[@]}"} || state=1
+  return $state
+}
+
 describe_machine() {
   echo "commit $commit"
   uname -sm
@@ -269,7 +288,7 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests hosts random independent grown recordings conformance demo bench curves many awaiting accuracy throughput memory algorithms graphs; do
+for part in tests hosts random independent grown recordings conformance demo bench curves many awaiting accuracy throughput memory algorithms graphs several; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
@@ -279,7 +298,7 @@ for part in tests hosts random independent grown recordings conformance demo ben
     recordings) tail -n 30 "$OUT/recordings.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
-    bench | awaiting | curves | many | downloads | accuracy | throughput | memory | algorithms | graphs) cat "$OUT/$part.log" ;;
+    bench | awaiting | curves | many | downloads | accuracy | throughput | memory | algorithms | graphs | several) cat "$OUT/$part.log" ;;
   esac
 done
 echo "==== parts"
