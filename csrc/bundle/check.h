@@ -30,6 +30,10 @@ static inline bool vyc__bundle_is_name(const vyc_bundle *bundle, vyc_disk_text t
     if (VYC_UNLIKELY(!(condition))) return vyc__bundle_wrong(__VA_ARGS__);                         \
   } while (0)
 
+/* ---- check_kernel.c ---- */
+
+vyc_status vyc__bundle_kernels_check(const vyc_bundle *bundle, vyc_cursors *cursors);
+
 /* ---- check_graph.c ---- */
 
 vyc_status vyc__bundle_graphs_check(const vyc_bundle *bundle, vyc_cursors *cursors);

@@ -107,23 +107,14 @@ static vyc_status add_rows(const vyc_replay *replay, vyc_graph *graph, const vyc
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
-static bool is_default(const vyc_replay *replay, uint32_t array) {
-  for (uint32_t i = 0; i < replay->row->symbols.count; i++) {
-    const vyc_disk_symbol *symbol = vyc__replay_symbol(replay, i);
-    if (symbol->kind == VYC_SYMBOL_ARRAY && (symbol->flags & VYC_SYMBOL_HAS_DEFAULT) != 0 &&
-        symbol->array == array)
-      return true;
-  }
-  return false;
-}
-
 static vyc_status own_array(const vyc_replay *replay, vyc_graph *graph, bool *seen,
                             uint32_t array) {
   const vyc_disk_array *row = vyc__bundle_row(replay->bundle, VYC_SECTION_GRAPH_ARRAYS,
                                               replay->row->arrays.first + array, sizeof *row);
   if (seen[array]) return VYC_OK;
   seen[array] = true;
-  if (row->bytes == 0 || row->contents.bytes != 0 || is_default(replay, array)) return VYC_OK;
+  if (row->bytes == 0 || row->contents.bytes != 0 || vyc__replay_is_default(replay, array))
+    return VYC_OK;
   return vyc_graph_own(graph, replay->arrays[array]);
 }
 

@@ -6,12 +6,7 @@
 
 /* ---- what is compared ------------------------------------------------------------------------ */
 
-/* Other values cannot stand for memory that nobody but the graph knows. */
-static bool is_reachable(const vyc_replay *replay, uint32_t array) {
-  for (uint32_t i = 0; i < replay->condition_count; i++)
-    if (replay->conditions[i].memory == array &&
-        vyc__replay_symbol(replay, replay->conditions[i].symbol)->kind == VYC_SYMBOL_ARRAY)
-      return true;
+bool vyc__replay_is_default(const vyc_replay *replay, uint32_t array) {
   for (uint32_t i = 0; i < replay->row->symbols.count; i++) {
     const vyc_disk_symbol *symbol = vyc__replay_symbol(replay, i);
     if (symbol->kind == VYC_SYMBOL_ARRAY && (symbol->flags & VYC_SYMBOL_HAS_DEFAULT) != 0 &&
@@ -19,6 +14,15 @@ static bool is_reachable(const vyc_replay *replay, uint32_t array) {
       return true;
   }
   return false;
+}
+
+/* Other values cannot stand for memory that nobody but the graph knows. */
+static bool is_reachable(const vyc_replay *replay, uint32_t array) {
+  for (uint32_t i = 0; i < replay->condition_count; i++)
+    if (replay->conditions[i].memory == array &&
+        vyc__replay_symbol(replay, replay->conditions[i].symbol)->kind == VYC_SYMBOL_ARRAY)
+      return true;
+  return vyc__replay_is_default(replay, array);
 }
 
 static uint32_t type_of(const vyc_replay *replay, const vyc_disk_graph_step *step, uint32_t value) {

@@ -155,6 +155,8 @@ vyc_status vyc__replay_build(vyc_replay *replay, vyc_replay_form *form, vyc_grap
 
 /* ---- replay_forms.c ---- */
 
+/* Whether a symbol stands for the array, or a part of it, by itself. */
+bool vyc__replay_is_default(const vyc_replay *replay, uint32_t array);
 /* Find the forms of the graph and the places of its arrays. */
 vyc_status vyc__replay_find_forms(vyc_replay *replay);
 /* The form that runs where symbols stand for these; all have values. */
