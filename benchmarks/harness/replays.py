@@ -150,7 +150,7 @@ class Description:
         return name
 
 
-def median_of_twin(
+def times_of_twin(
     folder: Path,
     graph: vc.Graph,
     start: Mapping[int, bytes],
@@ -158,8 +158,9 @@ def median_of_twin(
     rounds: int,
     driver: str,
     values: Mapping[str, float],
-) -> float:
-    """Microseconds of replay and wait, by the driver alone, after its results were compared."""
+) -> tuple[float, float]:
+    """Microseconds of replay and wait, by the driver alone, after its results were compared: the median and the 99th
+    percentile."""
     plan = graph._versions.plan
     assert plan is not None, graph.explain()
     folder.mkdir(parents=True, exist_ok=True)
@@ -177,4 +178,5 @@ def median_of_twin(
     done = subprocess.run([*map(str, words)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise ValueError(f"the twin of {graph!r} failed: {done.stderr}")
-    return float(json.loads(done.stdout.splitlines()[-1])["median_ns"]) / 1e3
+    found = json.loads(done.stdout.splitlines()[-1])
+    return float(found["median_ns"]) / 1e3, float(found["p99_ns"]) / 1e3

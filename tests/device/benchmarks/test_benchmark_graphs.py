@@ -28,6 +28,7 @@ def test_both_forms_are_measured_and_have_no_verdict_on_the_emulator(tmp_path: P
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
     assert {row["name"]: row["nodes"] for row in rows} == {
         "small, the driver alone": 1,
+        "small, fused, without turns": 1,
         "small, as recorded": 10,
         "small, fused": 1,
         "large, as recorded": 5,  # one of them is the emulator's fill of temporary arrays
@@ -40,12 +41,14 @@ def test_both_forms_are_measured_and_have_no_verdict_on_the_emulator(tmp_path: P
         "independent, cleared, fused": 2,
         "independent, cleared, one kernel": 2,
         "symbol, the driver alone": 1,
+        "symbol, the driver alone, 99 %": 1,
         "symbol, as recorded": 20,
         "symbol, fused, no new value": 1,
         "symbol, fused": 1,
         "symbol, no new value, 99 %": 1,
         "symbol, fused, 99 %": 1,
         "symbol, apart, the driver alone": 21,
+        "symbol, apart, the driver alone, 99 %": 21,
         "symbol, apart, as recorded": 20,
         "symbol, apart, fused, no new value": 21,
         "symbol, apart, fused": 21,
