@@ -22,6 +22,7 @@
 #   curves       benchmarks/curves.py: calls over the number of arguments, streams, threads, bound calls, waiting blocks
 #   many         benchmarks/bench_many.py: many small launches of one kernel as one
 #   downloads    benchmarks/bench_downloads.py: scattered ranges by copies and by a kernel
+#   gather       benchmarks/probes/gather.c: from how many ranges of how many bytes on a kernel reads them faster
 #   transports   benchmarks/probes/transports.c: where host arguments cost least
 #   enqueue      benchmarks/probes/enqueue.c: what stands around an enqueue
 #   pageable     benchmarks/probes/pageable.c: how large pageable arrays get through a kernel fastest
@@ -61,7 +62,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | grown | recordings | conformance | demo | silicon | fold | bench | curves | many | downloads | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | algorithms | graphs | several | egraph) parts+=("$1") ;;
+    install | tests | hosts | random | independent | grown | recordings | conformance | demo | silicon | fold | bench | curves | many | downloads | gather | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | algorithms | graphs | several | egraph) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -205,6 +206,10 @@ run_probe() {
       >"$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-$1.jsonl" && rm "$OUT/$1"
 }
 
+part_gather() {
+  run_probe gather
+}
+
 part_transports() {
   run_probe transports
 }
@@ -288,7 +293,7 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests hosts random independent grown recordings conformance demo bench curves many awaiting accuracy throughput memory algorithms graphs several; do
+for part in tests hosts random independent grown recordings conformance demo bench curves many gather awaiting accuracy throughput memory algorithms graphs several; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
@@ -298,7 +303,7 @@ for part in tests hosts random independent grown recordings conformance demo ben
     recordings) tail -n 30 "$OUT/recordings.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
-    bench | awaiting | curves | many | downloads | accuracy | throughput | memory | algorithms | graphs | several) cat "$OUT/$part.log" ;;
+    bench | awaiting | curves | many | downloads | gather | accuracy | throughput | memory | algorithms | graphs | several) cat "$OUT/$part.log" ;;
   esac
 done
 echo "==== parts"

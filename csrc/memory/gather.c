@@ -4,57 +4,19 @@
  * The places are parameters of the launch, so nothing of the host is read later. A block has a
  * range, whose place in page-locked memory begins as many bytes behind a multiple of 16 as the
  * range does: a thread moves 16 bytes at such multiples, and one byte before and behind them. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "gather.h"
 
 /* The driver compiles the kernel in some ms; that many downloads must have asked for it. */
 #define AFTER 64u
-#define TEXT_BYTES 16384u
-
-static const char HEAD[] = ".version 6.3\n.target sm_75\n.address_size 64\n"
-                           ".visible .entry vyc_gather(.param .align 8 .b8 rows[%zu])\n{\n"
-                           ".reg .pred %%p<4>;\n.reg .b32 %%r<8>;\n.reg .b64 %%rd<12>;\n"
-                           "mov.u32 %%r0, %%ctaid.x;\nmov.u32 %%r1, %%tid.x;\n"
-                           "mov.u64 %%rd0, 0;\nmov.u64 %%rd1, 0;\nmov.u64 %%rd2, 0;\n";
-
-/* From where, the way from there to the place, and the end. */
-static const char ROW[] = "setp.eq.u32 %%p0, %%r0, %u;\n"
-                          "@%%p0 ld.param.u64 %%rd0, [rows+%zu];\n"
-                          "@%%p0 ld.param.u64 %%rd1, [rows+%zu];\n"
-                          "@%%p0 ld.param.u64 %%rd2, [rows+%zu];\n";
-
-/* rd4, rd5: the first and the last multiple of 16 in the range, or its end. */
-static const char TAIL[] =
-    "cvt.u64.u32 %rd3, %r1;\n"
-    "add.u64 %rd4, %rd0, 15;\nand.b64 %rd4, %rd4, -16;\nmin.u64 %rd4, %rd4, %rd2;\n"
-    "and.b64 %rd5, %rd2, -16;\nmax.u64 %rd5, %rd5, %rd4;\n"
-    "add.u64 %rd6, %rd0, %rd3;\nsetp.lt.u64 %p1, %rd6, %rd4;\nadd.u64 %rd7, %rd6, %rd1;\n"
-    "add.u64 %rd8, %rd5, %rd3;\nsetp.lt.u64 %p2, %rd8, %rd2;\nadd.u64 %rd9, %rd8, %rd1;\n"
-    "shl.b64 %rd10, %rd3, 4;\nadd.u64 %rd10, %rd10, %rd4;\nsetp.lt.u64 %p3, %rd10, %rd5;\n"
-    "add.u64 %rd11, %rd10, %rd1;\n"
-    "@%p1 ld.global.u8 %r2, [%rd6];\n@%p2 ld.global.u8 %r3, [%rd8];\n"
-    "@%p3 ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd10];\n"
-    "@%p1 st.global.u8 [%rd7], %r2;\n@%p2 st.global.u8 [%rd9], %r3;\n"
-    "@%p3 st.global.v4.u32 [%rd11], {%r4, %r5, %r6, %r7};\nret;\n}\n";
-
-static void write_text(char *text) {
-  const size_t row = sizeof(vyc_gather_row);
-  int at = snprintf(text, TEXT_BYTES, HEAD, row * VYC_GATHER_ROWS);
-  for (uint32_t i = 0; i < VYC_GATHER_ROWS; i++)
-    at += snprintf(
-        text + at, TEXT_BYTES - (size_t)at, ROW, i, i * row + offsetof(vyc_gather_row, from),
-        i * row + offsetof(vyc_gather_row, way), i * row + offsetof(vyc_gather_row, end));
-  snprintf(text + at, TEXT_BYTES - (size_t)at, "%s", TAIL);
-}
 
 /* A driver that does not take the text leaves the copies. */
 static void load(vyc_context *context, vyc_gather *gather) {
   const vyc_driver *driver = context->driver;
-  char *text = malloc(TEXT_BYTES);
+  char *text = malloc(VYC_GATHER_TEXT_BYTES);
   if (text == NULL) return;
-  write_text(text);
+  vyc__gather_text(text, VYC_GATHER_ROWS);
   CUfunction function = NULL;
   const uint64_t begin_ns = vyc__now_ns();
   vyc__workers_pause(context);

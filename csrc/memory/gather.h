@@ -2,16 +2,14 @@
 #ifndef VYC_GATHER_H
 #define VYC_GATHER_H
 
+#include "gather_text.h"
 #include "room.h"
 
+/* benchmarks/probes/gather.c measures both ways around each of these. */
 #define VYC_GATHER_LEAST 4u /* ranges: fewer copies take less than a launch and what it writes */
 #define VYC_GATHER_BYTES 4096u /* of a range, at most: those of a block that are moved at once */
 #define VYC_GATHER_ROWS 32u /* of a launch */
 #define VYC_GATHER_ALIGN 16u /* bytes, modulo which a range and its place begin alike */
-
-typedef struct vyc_gather_row {
-  uint64_t from, way, end; /* way: what leads from the range to its place */
-} vyc_gather_row;
 
 typedef struct vyc_gathering {
   vyc_context *context;
