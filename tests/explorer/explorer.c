@@ -24,7 +24,8 @@ static void fail_usage(const char *what) {
           "%s\n"
           "explorer [--budget SCHEDULES] [--random SCHEDULES] [--most SCHEDULES] [--seed N]\n"
           "         [--pair A:B] [--everything] [--traces N] [--coverage] [--verbose]\n"
-          "         [--plant loses-call|answers-early|answers-another]\n"
+          "         [--plant loses-call|answers-early|answers-another|gathers-apart|\n"
+          "                  forgets-owned|shares-own]\n"
           "explorer --replay A:B[:C] --setting N --at 'POINT>THREAD,POINT>D,...' [--verbose]\n"
           "explorer --list\n",
           what);
@@ -83,7 +84,13 @@ static void set_number(int option, uint64_t number, again *replayed) {
 }
 
 static model_plant parse_plant(const char *word) {
-  static const char *const words[] = {"", "loses-call", "answers-early", "answers-another"};
+  static const char *const words[] = {"",
+                                      "loses-call",
+                                      "answers-early",
+                                      "answers-another",
+                                      "gathers-apart",
+                                      "forgets-owned",
+                                      "shares-own"};
   for (uint32_t i = 1; i < sizeof words / sizeof words[0]; i++)
     if (strcmp(word, words[i]) == 0) return (model_plant)i;
   fail_usage(word);
@@ -102,7 +109,7 @@ static void read_options(int count, char **words, again *replayed, trial *pair) 
       {"seed", 1, NULL, 's'},    {"traces", 1, NULL, 't'},   {"setting", 1, NULL, 'S'},
       {"pair", 1, NULL, 'p'},    {"replay", 1, NULL, 'R'},   {"at", 1, NULL, 'a'},
       {"verbose", 0, NULL, 'v'}, {"coverage", 0, NULL, 'c'}, {"everything", 0, NULL, 'e'},
-      {"list", 0, NULL, 'l'},    {"plant", 1, NULL, 'P'},   {NULL, 0, NULL, 0}};
+      {"list", 0, NULL, 'l'},    {"plant", 1, NULL, 'P'},    {NULL, 0, NULL, 0}};
   for (int c; (c = getopt_long(count, words, "", options, NULL)) != -1;) {
     switch (c) {
     case 'p': set_trial(pair, optarg); break;

@@ -22,8 +22,13 @@ static void *find(const model_row *rows, const char *name) {
 
 static CUresult CUDAAPI look_up(const char *name, void **out, int version, cuuint64_t flags,
                                 CUdriverProcAddressQueryResult *status) {
-  static const model_row *const lists[] = {model_context_rows, model_stream_rows, model_memory_rows,
-                                           model_kernel_rows,  model_graph_rows,  stubs};
+  static const model_row *const lists[] = {model_context_rows,
+                                           model_stream_rows,
+                                           model_memory_rows,
+                                           model_kernel_rows,
+                                           model_graph_rows,
+                                           model_capture_rows,
+                                           stubs};
   (void)version, (void)flags, (void)status;
   *out = NULL;
   for (size_t i = 0; *out == NULL && i < sizeof lists / sizeof lists[0]; i++)

@@ -16,6 +16,7 @@
  * its report is the number of the operation that launched it. */
 #define MODEL_ASSERTING "asserting"
 #define MODEL_ROWS "rows"
+#define MODEL_GATHERS "vyc_gather"
 #define MODEL_RESIDENT "resident" /* stays, and takes calls from a ring */
 #define MODEL_ROW_BYTES 48u /* of its table: 16, and the parameters of a launch */
 
@@ -28,17 +29,20 @@ typedef struct model_kernel {
   uint32_t operation;  /* who gave it */
   uint32_t number;     /* of it, among the kernels of one launch of a graph */
   uint32_t of_graph;   /* kernels that the graph has */
-  uint64_t first_value; /* of the first kernel of the graph */
   uint32_t in_owner, out_owner;
   const void *module; /* that has its code */
+  bool gathers;       /* it is the one that reads scattered ranges */
 } model_kernel;
 
-/* A defect of the device's part of a worker, for tests of the explorer. */
+/* A defect, for tests of the explorer. The first three are of the device's part of a worker. */
 typedef enum model_plant {
   MODEL_IS_RIGHT,
   MODEL_LOSES_CALL, /* one that is there when a launch ends as busy */
   MODEL_ANSWERS_EARLY, /* before the call has run */
-  MODEL_ANSWERS_ANOTHER /* call, too */
+  MODEL_ANSWERS_ANOTHER, /* call, too */
+  MODEL_GATHERS_APART, /* the kernel that reads scattered ranges is on a stream of its own */
+  MODEL_FORGETS_OWNED, /* what was captured runs without owning what it uses */
+  MODEL_SHARES_OWN /* a graph whose own memory is not known to be that */
 } model_plant;
 
 typedef struct model_hooks {
@@ -62,6 +66,9 @@ void model_drain(void);
 /* A stream that this library has not made; its handle. */
 uint64_t model_stream_of_others(void);
 uint64_t model_memory_of_others(void);
+/* Others capture their stream; and they run once what they have captured, until it has ended. */
+void model_capture_begin(uint64_t stream);
+void model_capture_run(uint64_t stream);
 /* What is left: fails when the driver holds anything. */
 void model_check_empty(void);
 /* The thread's current context and capture mode are as they were at first. */

@@ -2,7 +2,7 @@
 #define CUDA_NO_PROTOTYPE
 #include "model_parts.h"
 
-static graph *graph_of(CUgraph handle) {
+graph *graph_of(CUgraph handle) {
   graph *g = (graph *)(void *)handle;
   if (!g->live) explorer_fail("a graph is used that was destroyed");
   return g;
@@ -14,7 +14,7 @@ static exec *exec_of(CUgraphExec handle, const char *function) {
   return x;
 }
 
-static CUresult CUDAAPI model_cuGraphCreate(CUgraph *out, unsigned flags) {
+CUresult CUDAAPI model_cuGraphCreate(CUgraph *out, unsigned flags) {
   (void)flags;
   MAKES();
   graph *g = take(sizeof *g);
@@ -24,9 +24,11 @@ static CUresult CUDAAPI model_cuGraphCreate(CUgraph *out, unsigned flags) {
   return CUDA_SUCCESS;
 }
 
-static CUresult CUDAAPI model_cuGraphDestroy(CUgraph handle) {
+CUresult CUDAAPI model_cuGraphDestroy(CUgraph handle) {
   NAMES(handle);
-  graph_of(handle)->live = false;
+  graph *g = graph_of(handle);
+  g->live = false;
+  object_drop(g->owned);
   the_model->live_graphs--;
   return CUDA_SUCCESS;
 }
@@ -105,8 +107,8 @@ static CUresult CUDAAPI model_cuGraphKernelNodeSetAttribute(CUgraphNode which,
   return CUDA_SUCCESS;
 }
 
-static CUresult CUDAAPI model_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph handle,
-                                                          unsigned long long flags) {
+CUresult CUDAAPI model_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph handle,
+                                                   unsigned long long flags) {
   (void)flags;
   NAMES(handle);
   const graph *g = graph_of(handle);
@@ -114,6 +116,7 @@ static CUresult CUDAAPI model_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgr
   x->live = true;
   x->node_count = g->node_count;
   memcpy(x->nodes, g->nodes, sizeof x->nodes);
+  x->owned = object_retain(g->owned);
   the_model->live_execs++;
   *out = (CUgraphExec)(void *)x;
   return CUDA_SUCCESS;
@@ -152,9 +155,11 @@ static CUresult CUDAAPI model_cuGraphExecMemsetNodeSetParams(CUgraphExec handle,
   return CUDA_SUCCESS;
 }
 
-static CUresult CUDAAPI model_cuGraphExecDestroy(CUgraphExec handle) {
+CUresult CUDAAPI model_cuGraphExecDestroy(CUgraphExec handle) {
   NAMES(handle);
-  exec_of(handle, "cuGraphExecDestroy")->live = false;
+  exec *x = exec_of(handle, "cuGraphExecDestroy");
+  x->live = false;
+  object_drop(x->owned);
   the_model->live_execs--;
   return CUDA_SUCCESS;
 }
@@ -179,15 +184,15 @@ static void put_rows(work *w, const exec *x) {
   for (uint32_t i = 0; i < x->node_count; i++) {
     if (w->node_count >= MODEL_NODES) explorer_fail("a graph of more than %u nodes", MODEL_NODES);
     if (x->nodes[i].kind == WORK_KERNEL && x->nodes[i].kernel.row != 0)
-      w->node_count += rows_of(w->nodes + w->node_count, &x->nodes[i].kernel,
-                               MODEL_NODES - w->node_count);
+      w->node_count +=
+          rows_of(w->nodes + w->node_count, &x->nodes[i].kernel, MODEL_NODES - w->node_count);
     else
       w->nodes[w->node_count++] = x->nodes[i];
   }
 }
 
 /* Launches of one exec run one after the other, on whatever streams. */
-static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) {
+CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) {
   WORKS_WITH(where, handle);
   exec *x = exec_of(handle, "cuGraphLaunch");
   work *w = give(stream_of(where, "cuGraphLaunch"), WORK_GRAPH);
@@ -215,8 +220,8 @@ static CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) 
   X(cuGraphAddMemcpyNode)                                                                          \
   X(cuGraphAddMemsetNode)                                                                          \
   X(cuGraphAddBatchMemOpNode)                                                                      \
-  X(cuGraphKernelNodeSetAttribute) X(cuGraphInstantiateWithFlags)                                  \
-      X(cuGraphExecKernelNodeSetParams) X(cuGraphExecMemcpyNodeSetParams)                          \
-          X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy) X(cuGraphUpload)                 \
-              X(cuGraphLaunch)
+  X(cuGraphKernelNodeSetAttribute)                                                                 \
+  X(cuGraphInstantiateWithFlags) X(cuGraphExecKernelNodeSetParams)                                 \
+      X(cuGraphExecMemcpyNodeSetParams) X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy)    \
+          X(cuGraphUpload) X(cuGraphLaunch)
 const model_row model_graph_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

@@ -29,6 +29,7 @@ static CUresult CUDAAPI model_cuModuleGetFunction(CUfunction *out, CUmodule modu
   const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0  ? ASSERTING
                         : strcmp(text, MODEL_ROWS) == 0     ? ROWS
                         : strcmp(text, MODEL_RESIDENT) == 0 ? RESIDENT
+                        : strcmp(text, MODEL_GATHERS) == 0  ? GATHERS
                                                             : 0;
   *out = (CUfunction)(uintptr_t)((uint64_t)(uintptr_t)module | kind);
   return CUDA_SUCCESS;
@@ -61,16 +62,43 @@ static CUresult CUDAAPI model_cuOccupancyMaxPotentialBlockSize(int *blocks, int 
   return CUDA_SUCCESS;
 }
 
+/* A copy for each of its blocks. */
+static CUresult give_gathering(stream *s, CUfunction function, unsigned rows, void **parameters) {
+  work *w = give(s, WORK_KERNEL);
+  model_kernel whole = {.count = 1,
+                        .gathers = true,
+                        .module =
+                            (const void *)((uintptr_t)(void *)function & ~(uintptr_t)GATHERS)};
+  if (rows > MODEL_NODES) explorer_fail("a launch that reads %u ranges", rows);
+  w->node_count = rows;
+  for (unsigned i = 0; i < rows; i++) {
+    uint64_t row[3]; /* from, the way to the place, the end */
+    memcpy(row, (const uint8_t *)parameters[0] + i * sizeof row, sizeof row);
+    w->nodes[i] = (node){.kind = WORK_COPY,
+                         .to = row[0] + row[1],
+                         .from = row[0],
+                         .bytes = row[2] - row[0],
+                         .kernel = {.module = whole.module}};
+  }
+  kernel_given(&whole, 0, 1);
+  return given();
+}
+
 static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, unsigned y,
                                              unsigned z, unsigned bx, unsigned by, unsigned bz,
                                              unsigned shared, CUstream handle, void **parameters,
                                              void **extra) {
-  (void)x, (void)y, (void)z, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
+  (void)y, (void)z, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
   WORKS(handle);
   if (((uintptr_t)(void *)function & RESIDENT) != 0) {
     resident_given(give(stream_of(handle, "cuLaunchKernel"), WORK_RESIDENT), (void *)function,
                    parameters);
     return given();
+  }
+  if (((uintptr_t)(void *)function & GATHERS) != 0) {
+    const bool apart = the_model->plant == MODEL_GATHERS_APART;
+    const CUstream to = apart ? (CUstream)(uintptr_t)model_stream_of_others() : handle;
+    return give_gathering(stream_of(to, "cuLaunchKernel"), function, x, parameters);
   }
   work *w = give(stream_of(handle, "cuLaunchKernel"), WORK_KERNEL);
   w->node_count = 1;
@@ -86,6 +114,7 @@ static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, un
   X(cuModuleLoadDataEx)                                                                            \
   X(cuModuleUnload)                                                                                \
   X(cuModuleGetFunction)                                                                           \
-  X(cuFuncGetAttribute) X(cuOccupancyMaxActiveBlocksPerMultiprocessor)                             \
-      X(cuOccupancyMaxPotentialBlockSize) X(cuLaunchKernel)
+  X(cuFuncGetAttribute)                                                                            \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuOccupancyMaxPotentialBlockSize)               \
+      X(cuLaunchKernel)
 const model_row model_kernel_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

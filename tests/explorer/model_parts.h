@@ -51,14 +51,29 @@ typedef struct work {
   bool done;
   struct work *behind; /* of a launch: the one before of the same exec; of a wait: the record */
   uint8_t *copied; /* of pageable memory: what it held */
-  uint32_t node_count;
+  uint32_t node_count, ran; /* nodes; of a graph: those that have run */
   node nodes[MODEL_NODES];
   resident resident;
 } work;
 
+/* What a graph and everything made of it own, until the last of them is gone. */
+typedef struct user_object {
+  CUhostFn end;
+  void *argument;
+  uint32_t owners;
+} user_object;
+
+typedef struct graph {
+  bool live;
+  uint32_t node_count;
+  node nodes[MODEL_NODES];
+  user_object *owned;
+} graph;
+
 struct stream {
   bool live, foreign;
   uint32_t number;
+  graph *captured; /* by others; NULL: nobody captures it */
   work *first, **end;
 };
 
@@ -68,17 +83,12 @@ struct event {
   stream *stream;
 };
 
-typedef struct graph {
-  bool live;
-  uint32_t node_count;
-  node nodes[MODEL_NODES];
-} graph;
-
 struct exec {
   bool live;
   uint32_t node_count;
   node nodes[MODEL_NODES];
   work *last;
+  user_object *owned;
 };
 
 typedef struct memory {
@@ -105,6 +115,8 @@ extern model *the_model;
 #define ASSERTING UINT64_C(8)
 /* In that of one whose parameters are in a table. */
 #define ROWS UINT64_C(4)
+/* In that of the kernel that reads scattered ranges. */
+#define GATHERS UINT64_C(16)
 /* In that of a worker. */
 #define RESIDENT UINT64_C(2)
 #define CONTEXT ((CUcontext)(uintptr_t)0xC0DE00)
@@ -151,6 +163,22 @@ void rows_given(work *w);
 /* The kernels of such a node, none of them given; returns how many. */
 uint32_t rows_of(node *nodes, const model_kernel *table_kernel, uint32_t room);
 
+/* ---- graphs (model_graphs.c) ----------------------------------------------------------------- */
+
+graph *graph_of(CUgraph handle);
+CUresult CUDAAPI model_cuGraphCreate(CUgraph *out, unsigned flags);
+CUresult CUDAAPI model_cuGraphDestroy(CUgraph handle);
+CUresult CUDAAPI model_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph handle,
+                                                   unsigned long long flags);
+CUresult CUDAAPI model_cuGraphExecDestroy(CUgraphExec handle);
+CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where);
+
+/* ---- captures (model_captures.c) ------------------------------------------------------------- */
+
+/* Of NULL, too. */
+user_object *object_retain(user_object *object);
+void object_drop(user_object *object);
+
 /* ---- workers (model_resident.c) -------------------------------------------------------------- */
 
 void resident_given(work *w, const void *function, void **parameters);
@@ -170,6 +198,6 @@ typedef struct model_row {
 #define MODEL_ROW(name) {#name, (void (*)(void))model_##name},
 
 extern const model_row model_context_rows[], model_stream_rows[], model_memory_rows[],
-    model_kernel_rows[], model_graph_rows[];
+    model_kernel_rows[], model_graph_rows[], model_capture_rows[];
 
 #endif

@@ -50,13 +50,6 @@ static CUresult CUDAAPI model_cuStreamSynchronize(CUstream handle) {
   return CUDA_SUCCESS;
 }
 
-static CUresult CUDAAPI model_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
-  LOOKS(handle);
-  stream_of(handle, "cuStreamIsCapturing");
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return CUDA_SUCCESS;
-}
-
 static event *event_of(CUevent handle, const char *function) {
   event *e = (event *)(void *)handle;
   if (e == NULL) explorer_fail("%s without an event", function);
@@ -143,7 +136,7 @@ static CUresult CUDAAPI model_cuEventElapsedTime(float *milliseconds, CUevent st
   X(cuStreamDestroy)                                                                               \
   X(cuStreamQuery)                                                                                 \
   X(cuStreamSynchronize)                                                                           \
-  X(cuStreamIsCapturing)                                                                           \
-  X(cuStreamWriteValue32) X(cuStreamWaitValue32) X(cuStreamWaitEvent) X(cuEventCreate)             \
-      X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventElapsedTime)
+  X(cuStreamWriteValue32)                                                                          \
+  X(cuStreamWaitValue32) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord)  \
+      X(cuEventQuery) X(cuEventElapsedTime)
 const model_row model_stream_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

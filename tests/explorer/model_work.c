@@ -60,13 +60,17 @@ static bool can_run(const work *w) {
 /* A worker without calls: it goes on when nothing else can, and then ends. */
 static bool is_idle(const work *w) { return w->kind == WORK_RESIDENT && !resident_is_called(w); }
 
+/* True: that was the last of its nodes. Between them other streams may come on. */
+static bool run_next_node(work *w) {
+  if (w->ran < w->node_count) run_node(w, &w->nodes[w->ran++]);
+  return w->ran == w->node_count;
+}
+
 static void run_first(stream *s) {
   work *w = s->first;
   if (w->kind == WORK_RESIDENT && !resident_step(w)) return;
-  for (uint32_t i = 0; i < w->node_count; i++) {
-    if (w->kind == WORK_GRAPH && i > 0) w->nodes[i].kernel.first_value = w->nodes[0].kernel.value;
-    run_node(w, &w->nodes[i]);
-  }
+  if (w->kind == WORK_GRAPH && !run_next_node(w)) return;
+  for (; w->ran < w->node_count; w->ran++) run_node(w, &w->nodes[w->ran]);
   w->done = true;
   s->first = w->next;
   if (s->first == NULL) s->end = &s->first;

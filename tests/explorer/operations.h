@@ -33,6 +33,7 @@
   X("graph-set", graph_set)                                                                        \
   X("graph-cell", graph_of_a_cell)                                                                 \
   X("graph-info", graph_info)                                                                      \
+  X("graph-captured", graph_captured)                                                              \
   X("replay", replay)                                                                              \
   X("replay-scalar", replay_with_scalar)                                                           \
   X("replay-set", replay_set)                                                                      \
@@ -51,6 +52,7 @@
   X("stream-fill", stream_fill)                                                                    \
   X("upload", upload)                                                                              \
   X("download", download)                                                                          \
+  X("gather", gather)                                                                              \
   X("fail", fail)                                                                                  \
   X("fail-wait", fail_and_wait)                                                                    \
   X("fail-made", fail_of_made)                                                                     \

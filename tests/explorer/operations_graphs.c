@@ -142,6 +142,30 @@ void operate_graph_info(uint32_t thread) {
   }
 }
 
+/* A replay that others capture and run, who wait for it: with memory of its own between its steps.
+ */
+void operate_graph_captured(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_stream *stream = NULL;
+  scene_changes changes;
+  if (s->closing) return;
+  s->capturing++;
+  const uint32_t number = scene_enter((order_operation){.name = "a captured replay",
+                                                        .stream = STREAM_CAPTURED + thread,
+                                                        .flags = ORDER_BLOCKS,
+                                                        .reads = scene_set(&s->x),
+                                                        .writes = scene_set(&s->hot)},
+                                      BY_GRAPH, 2);
+  scene_fill_changes(&changes, number);
+  vyc_status status = vyc_stream_adopt(&stream, s->context, s->captured_stream[thread]);
+  model_capture_begin(s->captured_stream[thread]);
+  if (status == VYC_OK) status = vyc_graph_launch(s->graph, changes.list, 2, stream);
+  model_capture_run(s->captured_stream[thread]);
+  vyc_stream_release(stream);
+  s->capturing--;
+  scene_leave(number, status);
+}
+
 /* ---- made for one launch --------------------------------------------------------------------- */
 
 /* Released with its launch in flight: x to memory of the thread's, and that to hot. */

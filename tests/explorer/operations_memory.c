@@ -155,6 +155,25 @@ void operate_download(uint32_t thread) {
   scene_leave(number, status);
 }
 
+/* By a kernel where that is loaded, or loads it, and there is no worker. */
+void operate_gather(uint32_t thread) {
+  scene *s = the_scene();
+  const scene_buffer *const from[] = {&s->x, &s->hot, &s->out, &s->own[thread]};
+  uint64_t values[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+  uint32_t reads = 0;
+  for (uint32_t i = 0; i < 4; i++) reads |= scene_set(from[i]);
+  const uint32_t number =
+      scene_enter((order_operation){.name = "download of four ranges",
+                                    .stream = STREAM_CALLS,
+                                    .flags = ORDER_COPY | ORDER_WAITS_BUFFERS | ORDER_BLOCKS,
+                                    .reads = reads},
+                  BY_ITSELF, 0);
+  const vyc_status status = scene_read_ranges(values, thread);
+  for (uint32_t i = 0; i < 4 && status == VYC_OK; i++)
+    order_check_read(&s->order, number, from[i]->number, values[i]);
+  scene_leave(number, status);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 void operate_free_buffer(uint32_t thread) { scene_buffer_end(&the_scene()->own[thread]); }

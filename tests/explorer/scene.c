@@ -12,6 +12,9 @@ static uint32_t origin;
 void scene_prepare_process(void) { MUST(vyc_origin_add(&origin, "explorer.c:1")); }
 uint32_t scene_origin(void) { return origin; }
 
+static model_plant planted;
+void scene_be_wrong(model_plant plant) { planted = plant; }
+
 /* ---- small parts of operations --------------------------------------------------------------- */
 
 void scene_fill_run(scene_run *run, vyc_stream *stream, const scene_buffer *in, uint64_t in_offset,
@@ -84,6 +87,16 @@ void scene_copy_out(const scene_buffer *from, bool tries) {
   scene_leave(number, status);
 }
 
+vyc_status scene_read_ranges(uint64_t values[4], uint32_t thread) {
+  const scene *s = the_scene();
+  const scene_buffer *const from[] = {&s->x, &s->hot, &s->out, &s->own[thread]};
+  vyc_transfer items[4];
+  for (uint32_t i = 0; i < 4; i++)
+    items[i] =
+        (vyc_transfer){.buffer = from[i]->handle, .bytes = sizeof values[i], .result = &values[i]};
+  return vyc_download(s->context, items, 4);
+}
+
 bool scene_buffer_make(scene_buffer *buffer, const char *name) {
   scene *s = the_scene();
   if (!scene_ok(vyc_buffer_alloc(&buffer->handle, s->context, ORDER_BUFFER_BYTES), "alloc"))
@@ -146,6 +159,7 @@ static void make_graph(scene *s) {
   MUST(vyc_buffer_alloc(&s->between, s->context, ORDER_BUFFER_BYTES));
   scene_fill_changes(&changes, 0);
   MUST(vyc_graph_create(&s->graph, s->context));
+  if (planted != MODEL_SHARES_OWN) MUST(vyc_graph_own(s->graph, s->between));
   for (uint32_t i = 0; i < 2; i++)
     MUST(vyc_graph_add_launch(s->graph, NULL, s->prepared, changes.list[i].run));
   MUST(vyc_graph_finish(s->graph));
@@ -262,6 +276,15 @@ static void warm_worker(scene *s) {
   MUST(vyc_worker_resume(s->worker));
 }
 
+/* The library has had as many downloads as it wants before it loads the kernel; beside a worker it
+ * would not. */
+static void make_gathering(scene *s) {
+  uint64_t values[4];
+  vyc_worker_release(s->worker);
+  s->worker = NULL;
+  for (int i = 0; i < 64; i++) MUST(scene_read_ranges(values, 1));
+}
+
 static void make_objects(scene *s, bool is_far) {
   uint32_t graph = 0;
   MUST(vyc_driver_open(&s->driver, "the model"));
@@ -287,6 +310,7 @@ static void make_objects(scene *s, bool is_far) {
   for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) MUST(vyc_stream_create(&s->spare[i], s->context));
   s->foreign_stream = model_stream_of_others();
   for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) s->foreign_memory[i] = model_memory_of_others();
+  for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) s->captured_stream[i] = model_stream_of_others();
   scene_buffer_make(&s->x, "x");
   scene_buffer_make(&s->hot, "hot");
   scene_buffer_make(&s->out, "out");
@@ -355,6 +379,7 @@ void scene_make(void *setting) {
   make_call(s);
   warm_host_run(s);
   warm_worker(s);
+  if ((*(uint32_t *)setting & SETTING_GATHERS) != 0) make_gathering(s);
   MUST(vyc_context_synchronize(s->context));
   forget_warming(s);
   scene_number_thread(NULL);

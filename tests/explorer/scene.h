@@ -15,7 +15,8 @@ enum { /* order streams; those of a thread follow */
        STREAM_FOREIGN = 3,
        STREAM_SPARE = 10, /* and the thread's number: its own, idle, for it to drop */
        STREAM_MADE = 20, /* and the thread's number: that it makes */
-       STREAM_WORKER = 30
+       STREAM_WORKER = 30,
+       STREAM_CAPTURED = 40 /* and the thread's number: of others, who capture it */
 };
 
 enum { /* order_operation.graph */
@@ -34,7 +35,8 @@ enum { /* a setting of a schedule */
        SETTING_EAGER = 2u, /* the device ends at once what it is given */
        SETTING_FREE = 4u, /* buffers are released right after the operations, not read */
        SETTING_HOT_FIRST = 8u, /* of the buffers that are read: a read waits for streams, too */
-       SETTING_FAR = 16u /* streams have far slots, all but the second */
+       SETTING_FAR = 16u, /* streams have far slots, all but the second */
+       SETTING_GATHERS = 32u /* the next scattered ranges are read by a kernel; no worker */
 };
 
 #define SCENE_ANY_KERNELS UINT32_MAX /* of an operation: its kernels run when they do */
@@ -79,7 +81,8 @@ typedef struct scene {
   vyc_replay *replay;
   uint32_t symbol_a, symbol_out, symbol_x;
   vyc_stream *one, *two, *spare[EXPLORER_CALLERS], *made[EXPLORER_CALLERS];
-  uint64_t foreign_stream, foreign_memory[EXPLORER_CALLERS];
+  uint64_t foreign_stream, foreign_memory[EXPLORER_CALLERS], captured_stream[EXPLORER_CALLERS];
+  uint32_t capturing; /* threads: nobody may close what they run */
   scene_buffer x, hot, out, own[EXPLORER_CALLERS];
   vyc_call *call; /* on stream one: x to hot */
   order_register bound, symbol, steps;
@@ -104,8 +107,13 @@ scene *the_scene(void);
 /* What belongs to the process, before all scenes. */
 void scene_prepare_process(void);
 uint32_t scene_origin(void);
-/* Runs on thread 0: makes the scene, with SETTING_PENDING and SETTING_FAR or without. */
+/* A defect of the scene itself, before it is made. */
+void scene_be_wrong(model_plant plant);
+/* Runs on thread 0: makes the scene, with SETTING_PENDING, SETTING_FAR and SETTING_GATHERS or
+ * without. */
 void scene_make(void *setting);
+/* A download of four ranges of the thread: x, hot, out and its own. */
+vyc_status scene_read_ranges(uint64_t values[4], uint32_t thread);
 /* Runs on each thread once, which has its number from then on. */
 void scene_number_thread(void *unused);
 /* What is right before the threads begin. */

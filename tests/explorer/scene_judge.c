@@ -127,6 +127,7 @@ void scene_judge(void *unused) {
     check_counters(s);
     check_dropped(s);
   }
+  if (!s->closed) scene_ok(vyc_context_synchronize(s->context), "a wait for all");
   release_objects(s);
   if (!s->closed) {
     check_memory(s);

@@ -106,11 +106,22 @@ static void graph_kernel_given(scene *s, const model_kernel *kernel) {
                   number, (unsigned long)s->graph_value[number], (unsigned long)kernel->value);
 }
 
+/* Between the two kernels of a captured replay is memory that others may have had before, and that
+ * the model of order does not know. */
+static void find_owners(const scene *s, model_kernel *kernel) {
+  const uint32_t stream = s->order.list[kernel->operation].stream;
+  const bool is_captured = stream >= STREAM_CAPTURED && stream != ORDER_NOWHERE;
+  const bool is_between = is_captured && kernel->of_graph == 2;
+  kernel->in_owner = kernel->in == 0 ? ORDER_BUFFERS : order_owner(&s->order, kernel->in);
+  kernel->out_owner = order_owner(&s->order, kernel->out);
+  if (is_between && kernel->number == 0) kernel->out_owner = ORDER_BUFFERS;
+  if (is_between && kernel->number == 1) kernel->in_owner = ORDER_BUFFERS;
+}
+
 static void on_given(model_kernel *kernel) {
   scene *s = the_scene();
   const uint32_t number = kernel->operation;
-  kernel->in_owner = kernel->in == 0 ? ORDER_BUFFERS : order_owner(&s->order, kernel->in);
-  kernel->out_owner = order_owner(&s->order, kernel->out);
+  find_owners(s, kernel);
   if (kernel->count == 0) return; /* a copy from the host */
   const bool is_launch = kernel->of_graph == 1,
              is_graph = kernel->of_graph > 1 && kernel->number == 0;
@@ -120,7 +131,7 @@ static void on_given(model_kernel *kernel) {
     s->launches_since += is_launch;
     s->graph_launches_since += is_graph;
   }
-  if (number == 0) return; /* of the beginning */
+  if (number == 0 || kernel->gathers) return; /* of the beginning; its operation reads for it */
   order_operation *o = &s->order.list[number];
   o->launched++;
   switch (s->binding[number]) {

@@ -14,12 +14,17 @@ static void run_operation(void *argument) {
 }
 
 /* Of the scene that a setting begins with. */
-static const uint32_t scenes[] = {0, SETTING_PENDING, SETTING_FAR, SETTING_FAR | SETTING_PENDING};
+static const uint32_t scenes[] = {0,
+                                  SETTING_PENDING,
+                                  SETTING_FAR,
+                                  SETTING_FAR | SETTING_PENDING,
+                                  SETTING_GATHERS,
+                                  SETTING_GATHERS | SETTING_PENDING};
 #define SCENES ((uint32_t)(sizeof scenes / sizeof scenes[0]))
 
 static uint32_t snapshot_of(uint32_t setting) {
   uint32_t number = 0;
-  while (scenes[number] != (setting & (SETTING_PENDING | SETTING_FAR))) number++;
+  while (scenes[number] != (setting & (SETTING_PENDING | SETTING_FAR | SETTING_GATHERS))) number++;
   return number;
 }
 
@@ -58,6 +63,7 @@ static void prepare_snapshot(uint32_t number) {
 
 void prepare_scenes(void) {
   scene_prepare_process();
+  scene_be_wrong(lab->plant);
   for (uint32_t number = 0; number < SCENES; number++) {
     explorer->heap_used = 0;
     prepare_snapshot(number);
