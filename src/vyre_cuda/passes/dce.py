@@ -9,38 +9,30 @@ whose old value nothing reads keeps its effect and loses its result.
 from __future__ import annotations
 
 from vyre_cuda.ir.core.nodes import (
-    Apply,
     Assert,
     Assign,
     Atomic,
     Barrier,
     Break,
-    Const,
     Continue,
     Expr,
     GridBarrier,
-    Id,
     If,
     Let,
-    Local,
     Print,
     Return,
-    Scalar,
-    Size,
     Stmt,
     Store,
     Var,
     While,
 )
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.walk import Body, bodies, children, declared_name, operands
+from vyre_cuda.ir.core.walk import Body, bodies, declared_name, locals_read, operands
 from vyre_cuda.passes.rebuild import NESTING, has_assert, has_load, unless_same, with_bodies, with_body
 
 _JUMPS = (Return, Break, Continue)
 _NAMING = (Let, Var, Assign)
 _OBSERVED = (Store, Atomic, Barrier, GridBarrier, Assert, Print, Return, While)
-# Expressions without others inside that name no local.
-_ALONE = (Const, Scalar, Size, Id)
 # Where a dead statement was the last of a body, a jump before it may become one that leads nowhere else.
 _ROUNDS = 2
 
@@ -161,18 +153,12 @@ class _Liveness:
             self._need(operands(statement))
 
     def _need(self, roots: tuple[Expr, ...]) -> None:
-        work, read = list(roots), self._read
-        while work:
-            expr = work.pop()
-            if isinstance(expr, Apply):
-                work += expr.operands
-            elif isinstance(expr, Local):
-                if expr.name not in read:
-                    read.add(expr.name)
-                    for writer in self._writers.get(expr.name, ()):
-                        self._mark(writer)
-            elif not isinstance(expr, _ALONE):
-                work += children(expr)
+        read = self._read
+        for name in locals_read(roots):
+            if name not in read:
+                read.add(name)
+                for writer in self._writers.get(name, ()):
+                    self._mark(writer)
 
     def _swept(self, body: Body, number: int) -> Body:
         out: list[Stmt] = []

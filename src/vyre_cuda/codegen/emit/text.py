@@ -6,7 +6,8 @@ immediates; an unused value has no instruction. The same function gives the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre_cuda.codegen.core.lowered import KernelParameter
@@ -40,12 +41,15 @@ _CLASSES = (
 )
 # How the names of registers of each type begin.
 _PREFIXES = {type_: prefix for type_, (_, prefix) in REGISTER_CLASS.items()}
-# The names of registers that were needed before, by class and number.
-_NAMES: dict[str, dict[int, str]] = {prefix: {} for prefix, _ in _CLASSES}
+# The first names of registers of each class, kept for kernels to come.
+_NAMES: dict[str, list[str]] = {prefix: [] for prefix, _ in _CLASSES}
 _MOST_NAMES = 2048
-# What is between result and operands if it has each once in order; the instruction as a %-format, and its places.
-_Line: TypeAlias = tuple[tuple[str, ...], str, tuple[int, ...]]
+# What is around the result and one or two operands, if the instruction has each once in order; of other instructions
+# a %-format and its places.
+_Line: TypeAlias = tuple[Any, ...]
 
+
+_OF_ONE, _OF_TWO = 3, 4  # parts of such a line
 
 # How a line begins that says which statement the instructions after it belong to.
 STATEMENT_MARK = "  // s"
@@ -56,12 +60,18 @@ def statement_comment(number: int) -> str:
     return f"s{number}"
 
 
-def _new_name(prefix: str, number: int) -> str:
-    """The name of a register, kept for kernels to come if it is one of the first."""
-    name = f"{prefix}{number}"
-    if number < _MOST_NAMES:
-        _NAMES[prefix][number] = name
-    return name
+def _names(prefix: str) -> Iterator[str]:
+    """The names of the registers of a class, in order."""
+    kept = _NAMES[prefix]
+    return chain(kept, map(f"{prefix}{{}}".format, count(len(kept))))
+
+
+def _used_of(prefix: str, names: Iterator[str]) -> int:
+    """How many of the names of a class were taken, which the next kernel finds."""
+    used = int(next(names)[len(prefix) :])
+    if len(_NAMES[prefix]) < min(used, _MOST_NAMES):
+        _NAMES[prefix] = list(islice(_names(prefix), min(used, _MOST_NAMES)))
+    return used
 
 
 def entry_name(program: Program) -> str:
@@ -250,13 +260,15 @@ class _Emitter:
         self._debug = debug
         self._names: list[str] = [""] * len(function.ops)
         self._register_names: dict[int, str] = {}
-        self._templates: dict[str, dict[str, _Line]] = {}  # by op and the type that selects it
+        # By op: the place of the operand whose type selects the instruction, and the instructions by that type.
+        self._templates: dict[str, tuple[int, dict[str, _Line]]] = {}
         self._lanes_of: dict[int, list[int]] | None = None
         self._lines: list[str] = []
         self._leave = "ret;" if rows is None else rows.leave
         self._barrier = "bar.sync 0;" if rows is None else rows.barrier
         self._marked = 0  # lines so far when the last was a mark
-        self._counts: dict[str, int] = {prefix: 0 for prefix, _ in _CLASSES}
+        self._names_of = {prefix: _names(prefix) for prefix, _ in _CLASSES}
+        self._fresh = {type_: self._names_of[prefix].__next__ for type_, prefix in _PREFIXES.items()}
         self.parameters = {
             (p.kind, p.name): (symbol_name("p", number, p.name), _parameter_word(p))
             for number, p in enumerate(parameters)
@@ -278,20 +290,14 @@ class _Emitter:
         last = code[-1] if code else None
         if last is None or isinstance(last, int) or last[0] != "return" or last[1]:
             self._lines.append(f"  {self._leave}")
-        return self._lines, self._counts
+        return self._lines, {prefix: _used_of(prefix, names) for prefix, names in self._names_of.items()}
 
     # ---- names ----
-
-    def _fresh_name(self, type_: str) -> str:
-        prefix = _PREFIXES[type_]
-        number = self._counts[prefix]
-        self._counts[prefix] = number + 1
-        return _NAMES[prefix].get(number) or _new_name(prefix, number)
 
     def _register(self, register: int) -> str:
         name = self._register_names.get(register)
         if name is None:
-            name = self._register_names[register] = self._fresh_name(self._function.registers[register])
+            name = self._register_names[register] = self._fresh[self._function.registers[register]]()
         return name
 
     def _name(self, value: int) -> str:
@@ -318,7 +324,7 @@ class _Emitter:
         if function.pinned and value in function.pinned:
             name = self._register(function.pinned[value])
         else:
-            name = self._fresh_name(function.types[value])
+            name = self._fresh[function.types[value]]()
         self._names[value] = name
         return name
 
@@ -340,8 +346,7 @@ class _Emitter:
         """The lines of the values that are used and of the effects but those branches, with those labels."""
         function, live, names = self._function, self._live, self._names
         ops, types, args, templates = function.ops, function.types, function.args, self._templates
-        lines, counts, pinned, debug = self._lines, self._counts, function.pinned, self._debug
-        prefixes, pools, by_first = _PREFIXES, _NAMES, TYPED_BY_FIRST
+        lines, fresh, pinned, debug = self._lines, self._fresh, function.pinned, self._debug
         for position, item in enumerate(code):
             if not isinstance(item, int):
                 kind, _, attr = item
@@ -356,39 +361,38 @@ class _Emitter:
             op = ops[item]
             if not live[item] and op != "atomic":
                 continue
-            of, by_type = args[item], templates.get(op)
-            if by_type is None:
+            of, found = args[item], templates.get(op)
+            if found is None:
                 if op in _SPECIAL:
                     _SPECIAL[op](self, item, of)
                     continue
-                by_type = templates[op] = {}
-            type_ = types[of[0 if op in by_first else -1]]
-            pieces, line, places = by_type.get(type_) or self._template(op, type_, len(of))
-            many = len(of)
-            if many == 2:
+                found = templates[op] = (0 if op in TYPED_BY_FIRST else -1, {})
+            place, by_type = found
+            type_ = types[of[place]]
+            line = by_type.get(type_) or self._template(op, type_, len(of))
+            size = len(line)
+            if size == _OF_TWO:
                 one, other = of
                 left, right = names[one] or self._name(one), names[other] or self._name(other)
-            elif many == 1:
+            elif size == _OF_ONE:
                 left = names[of[0]] or self._name(of[0])
             else:
                 operands = [names[arg] or self._name(arg) for arg in of]
             if pinned and item in pinned:
                 name = self._register(pinned[item])
             else:
-                prefix = prefixes[types[item]]
-                number = counts[prefix]
-                counts[prefix] = number + 1
-                name = pools[prefix].get(number) or _new_name(prefix, number)
+                name = fresh[types[item]]()
             names[item] = name
-            if pieces and many == 2:
-                begin, second, third, end = pieces
+            if size == _OF_TWO:
+                begin, second, third, end = line
                 text = f"{begin}{name}{second}{left}{third}{right}{end}"
-            elif pieces and many == 1:
-                begin, second, end = pieces
+            elif size == _OF_ONE:
+                begin, second, end = line
                 text = f"{begin}{name}{second}{left}{end}"
             else:
-                words = [name, left, right] if many == 2 else [name, left] if many == 1 else [name, *operands]
-                text = line % tuple([words[place] for place in places])
+                text_format, places = line
+                words = (name, *operands)
+                text = text_format % tuple([words[place] for place in places])
             if debug:
                 self._emit(text, item)
             else:
@@ -399,11 +403,12 @@ class _Emitter:
 
     def _template(self, op: str, type_: str, operands: int) -> _Line:
         """The instruction of an op."""
-        line, places = select(op, type_, self._target)
-        indented = line if self._debug else f"  {line}"
-        in_order = places == tuple(range(operands + 1)) and "%%" not in line
-        found = self._templates[op][type_] = (tuple(indented.split("%s")) if in_order else (), indented, places)
-        return found
+        text, places = select(op, type_, self._target)
+        text = text if self._debug else f"  {text}"
+        in_order = places == tuple(range(operands + 1)) and "%%" not in text and operands in (1, 2)
+        line: _Line = tuple(text.split("%s")) if in_order else (text, places)
+        self._templates[op][1][type_] = line
+        return line
 
     def _parameter(self, value: int, _args: tuple[int, ...]) -> None:
         self._emit(self._loads[self._function.attrs[value]] % self._define(value), value)
@@ -451,10 +456,6 @@ class _Emitter:
         address, _ = self._address(form, args)
         names = ", ".join(map(self._define, self._lanes()[value]))
         self._emit(f"ld.{form.space}.v{vector.lanes}.{form.word} {{{names}}}, {address};", value)
-
-    def _pair(self, value: int, args: tuple[int, ...]) -> None:
-        low, high = map(self._name, args)
-        self._emit(f"mov.b32 {self._define(value)}, {{{low}, {high}}};", value)
 
     def _lanes(self) -> dict[int, list[int]]:
         """The values of each load of a vector, in order."""
@@ -530,7 +531,7 @@ class _Emitter:
             raise InternalError(f"effect {kind} has no text")
 
     def _print(self, args: tuple[int, ...], symbol: str) -> None:
-        addresses = self._fresh_name("u64"), self._fresh_name("u64")
+        addresses = self._fresh["u64"](), self._fresh["u64"]()
         named = [(self._function.types[arg], self._name(arg)) for arg in args]
         for line in (*prints.stores(named), *prints.call(symbol, *addresses)):
             self._emit(line)
@@ -563,7 +564,6 @@ _SPECIAL = {
     "read": _Emitter._read,
     "load": _Emitter._load,
     "load_vector": _Emitter._load_vector,
-    "pair": _Emitter._pair,
     "atomic": _Emitter._atomic,
 }
 

@@ -25,7 +25,6 @@ _STRUCTURAL: dict[str, tuple[str, ...] | None] = {
     "load": None,
     "load_vector": None,
     "lane": None,
-    "pair": ("b16", "b16"),
     "atomic": None,
 }
 # These need no instruction, so they are available wherever they are used.

@@ -1,10 +1,10 @@
 """Instruction selection: one row per instruction, chosen by op, operand type and target.
 
 At most one row matches, so their order never matters. {d} is the result, {0} {1} {2} the operands, {t} the operand
-type, {b} its bits. The operand type is that of the last operand, but of the first one for shifts, whose count is a
-32-bit number. An op that is not a single instruction is rewritten by `legalize` before it gets here. Floats round to
-nearest even with .rn on every op, which also keeps the assembler from contracting a multiply and an add; only the
-rows of `precision` flush subnormals or approximate.
+type, {b} its bits; < and > are written as braces. The operand type is that of the last operand, but of the first one
+for shifts, whose count is a 32-bit number. An op that is not a single instruction is rewritten by `legalize` before it
+gets here. Floats round to nearest even with .rn on every op, which also keeps the assembler from contracting a
+multiply and an add; only the rows of `precision` flush subnormals or approximate.
 """
 
 from __future__ import annotations
@@ -162,6 +162,7 @@ _FLOAT = (
     _unary("float.f16", B16, "cvt.f32.f16", "f32"),
     _unary("zero_extend", B16, "cvt.u32.u16", "u32"),
     _unary("short", U32, "cvt.u16.u32", "b16"),
+    row("pair", B16, "mov.b32 {d}, <{0}, {1}>;", "u32"),  # the first is the lower half; of f32, too
 )
 
 _OTHER = (
@@ -176,7 +177,7 @@ _OTHER = (
     _compare("less_equal", WORDS, "setp.le.{t}"),
     _compare("unordered", FLOATS, "setp.nan.{t}"),
     row("where", WORDS, "selp.{t} {d}, {1}, {2}, {0};"),
-    _unary("copy", (*WORDS, "pred"), "mov.{t}"),
+    _unary("copy", (*WORDS, "pred", "b16"), "mov.{t}"),
 )
 
 # Of the warp: (value, lane, mask of the lanes that take part), typed by the mask.
@@ -299,4 +300,5 @@ def _compile(template: str, type_: str) -> Template:
     for piece in pieces[1:]:
         name = piece[0]
         places.append(0 if name == "d" else int(name) + 1)
-    return pieces[0] + "".join("%s" + piece[2:] for piece in pieces[1:]), tuple(places)
+    line = pieces[0] + "".join("%s" + piece[2:] for piece in pieces[1:])
+    return line.replace("<", "{").replace(">", "}"), tuple(places)

@@ -6,7 +6,7 @@ the range of its type where somebody looks at it: a sum does not, nor does a sto
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
 from vyre_cuda.codegen.lowering.legalize import Way, apply_op, instruction_of
@@ -22,6 +22,7 @@ else:
     halves = later("vyre_cuda.codegen.lowering.halves")
     integers = later("vyre_cuda.codegen.lowering.integers")
 
+_WITHOUT_OPERANDS = frozenset({"sum", "const", "leaf"})
 _NARROW = frozenset(type_.code for type_ in INTEGERS if type_.bits < 32)
 # Ops whose lower bits depend on nothing but those of their operands.
 _LOOSE = frozenset(
@@ -147,22 +148,16 @@ class Extraction:
     def _computed(self, class_: int) -> int:
         terms = self._terms
         form = terms.best[class_] if len(terms.forms[class_]) == 1 else terms.choose(class_)
-        pending = terms.pending
-        pending.append(class_)
+        terms.pending.append(class_)
         value = self._of_form(form)
-        pending.pop()
+        terms.pending.pop()
         return value
 
     def _of_form(self, term: int) -> int:
         terms = self._terms
         op, type_, args = terms.ops[term], terms.types[term], terms.args[term]
-        if op == "sum":
-            return self._sum(type_, terms.attrs[term])
-        if op == "const":
-            return self._literal(type_, terms.attrs[term])
-        if op == "leaf":
-            value: int = terms.attrs[term]
-            return value
+        if op in _WITHOUT_OPERANDS:
+            return self._of_attribute(op, type_, terms.attrs[term])
         if type_.code in _NARROW:
             loose = self._loosely(op, type_, args)
             if loose is not None:
@@ -183,6 +178,15 @@ class Extraction:
         if instruction is None:
             return apply_op(self._b, op, type_, source, operands)
         return instruction(self._b, *operands)
+
+    def _of_attribute(self, op: str, type_: Type, attr: Any) -> int:
+        """The value of a term that is no op on classes."""
+        if op == "sum":
+            return self._sum(type_, attr)
+        if op == "const":
+            return self._literal(type_, attr)
+        value: int = attr
+        return value
 
     def _loosely(self, op: str, type_: Type, args: tuple[int, ...]) -> int | None:
         """An op on lower bits; None if it looks at others."""

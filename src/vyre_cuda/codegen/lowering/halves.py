@@ -15,9 +15,6 @@ _NAN = 0x7FC00000
 # Of an f16.
 _SIGN, _MAGNITUDE, _INFINITY, _FRACTION = 0x8000, 0x7FFF, 0x7C00, 0x03FF
 _INFINITY_F32, _FRACTION_F32 = 0x7F800000, 0x007FFFFF
-# How the 16 bits of a bf16 become an f32.
-_WIDENING, _WIDENED = ("zero_extend", "left_shift", "bits.f32"), ("u32", "u32", "f32")
-_WIDENED_RANGES = ((0, 0xFFFF), (0, 0xFFFF0000), None)
 _NO_BF16_BELOW = 80  # PTX ISA: cvt.rn.bf16.f32 and fma.rn.bf16 need sm_80
 
 
@@ -49,19 +46,14 @@ def rounded(b: Builder, type_: Type, value: int) -> int:
         return b.emit("float.f16", "f32", (b.convert("half.f16", "b16", value),))
     if b.target.sm < _NO_BF16_BELOW:
         return _rounded_bits(b, value)
+    return _above_zero(b, b.emit("half.bf16", "b16", (value,)))
+
+
+def _above_zero(b: Builder, half: int) -> int:
+    """The f32 whose upper 16 bits are those of a bf16."""
     function = b.function
-    places = b.constant("u32", 16)
-    made = len(function.ops)
-    half = function.value("half.bf16", "b16", (value,))
-    key = ("bits.f32", "f32", (half,), None)  # of a half, which no value has
-    if half != made:
-        known = function.find(key)
-        if known is not None:
-            return known
-    made = len(function.ops)  # nothing was made of the half
-    number = b.following(_WIDENING, _WIDENED, ((half,), (made, places), (made + 1,)), _WIDENED_RANGES)
-    function.remember(key, number)
-    return number
+    zero = function.entry_value("copy", "b16", (function.constant("b16", 0),))
+    return b.emit("pair", "f32", (zero, half))
 
 
 def _rounded_bits(b: Builder, value: int) -> int:
@@ -82,10 +74,11 @@ def to_bits(b: Builder, type_: Type, value: int) -> int:
     function = b.function
     if type_ is f16:
         return b.convert("zero_extend", "u32", packed(b, f16, value))
+    if function.ops[value] == "pair":
+        return b.convert("zero_extend", "u32", function.args[value][1])
     if function.ops[value] == "bits.f32":
         inner = function.args[value][0]
         if function.ops[inner] == "left_shift" and b.constant_of(function.args[inner][1]) == 16:
-            function.let_find(value)
             return function.args[inner][0]
     return b.apply("right_shift", b.convert("bits.u32", "u32", value), b.constant("u32", 16))
 
@@ -101,6 +94,8 @@ def packed(b: Builder, type_: Type, value: int) -> int:
     """A number of the type in a 16-bit register."""
     if type_ is f16:
         return _packed_nan(b, value) if is_nan(b, value) else b.convert("half.f16", "b16", value)
+    if b.function.ops[value] == "pair":
+        return b.function.args[value][1]
     return b.convert("short", "b16", b.in_register(to_bits(b, bf16, value)))
 
 
@@ -117,9 +112,7 @@ def _packed_nan(b: Builder, value: int) -> int:
 
 
 def _unpacked(b: Builder, type_: Type, half: int) -> int:
-    if type_ is f16:
-        return b.convert("float.f16", "f32", half)
-    return from_bits(b, bf16, b.convert("zero_extend", "u32", half))
+    return b.convert("float.f16", "f32", half) if type_ is f16 else _above_zero(b, half)
 
 
 # ---- moving bits ----------------------------------------------------------------------------------------------------

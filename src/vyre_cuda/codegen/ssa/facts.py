@@ -112,12 +112,6 @@ class Facts:
             derived = rule(type_, tuple([ranges[arg] or full for arg in args]))
         ranges.append(full if derived is None or derived[0] < full[0] or derived[1] > full[1] else derived)
 
-    def derived(self, ranges: tuple[Range | None, ...]) -> None:
-        """The intervals of the next values, as their operands tell; None for those of other types."""
-        now = self._time
-        self._settled += [_ALWAYS if interval is None else now for interval in ranges]
-        self.ranges += ranges
-
     def _when_settled(self, value: int) -> int:
         """The time now, if the operands' intervals are all that can be known of them."""
         function = self.function

@@ -223,7 +223,7 @@ def sign_in_bits(b: Builder, value: int) -> int | None:
 
 
 def _comes_as_bits(b: Builder, value: int) -> bool:
-    return b.function.ops[value] in ("bits.f32", "bits.f64")
+    return b.function.ops[value] in ("bits.f32", "bits.f64", "pair")
 
 
 def _as_float(b: Builder, type_: str, op: str, value: int) -> int:

@@ -15,4 +15,4 @@ def may_fold(function: Function, value: int, *, registers: bool = True) -> bool:
     A register that the program assigns counts as `registers`: a loop may be unrolled.
     """
     unknown = OF_LAUNCH if registers else OF_LAUNCH | OF_REGISTER
-    return not function.depends[value] & unknown
+    return not function.depends(value) & unknown

@@ -128,7 +128,6 @@ class Builder:
         if inverse is not None and made_by == inverse:
             origin = function.args[value][0]
             if function.types[origin] == type_:
-                function.let_find(value)
                 return origin
         if op in conversions.BITS_OF_FLOATS:
             changed = sign_in_bits(self, value)
@@ -164,19 +163,6 @@ class Builder:
             return value
         low, high = known
         return value if low != high else self.constant(type_, low)
-
-    def following(
-        self,
-        ops: tuple[str, ...],
-        types: tuple[str, ...],
-        args: tuple[tuple[int, ...], ...],
-        ranges: tuple[Range | None, ...],
-    ) -> int:
-        """`Function.following`, with the intervals of the values that have one."""
-        function, facts = self.function, self.facts
-        facts.observe(len(function.ops) - 1)
-        facts.derived(ranges)
-        return function.following(ops, types, args)
 
     def integer(self, type_: str, value: int) -> int:
         """A constant of an integer type, reduced to its range."""

@@ -34,15 +34,6 @@ OF_A_REGISTER = frozenset({"read", "register"})
 OF_WARP = ("shuffle.", "vote.", "match.", "redux.")
 
 
-# By op, for those that were asked.
-_OWN: dict[str, int] = {}
-
-
-def _depends_itself(op: str) -> int:
-    """What values of an op depend on, whatever their operands."""
-    return OF_LAUNCH if op.startswith(OF_WARP) else _DEPENDS.get(op, 0)
-
-
 def forget_behind(found: dict[Any, Any], count: int) -> None:
     """Remove all but so many of the entries that were put in first."""
     gone = len(found) - count
@@ -62,15 +53,14 @@ class Function:
     __slots__ = (
         "_before",
         "_constants",
+        "_depends",
         "_entry",
-        "_followed",
         "_late",
         "_shared",
         "aliases",
         "args",
         "attrs",
         "code",
-        "depends",
         "entry",
         "labels",
         "ops",
@@ -84,17 +74,16 @@ class Function:
         self.types: list[str] = []
         self.args: list[tuple[int, ...]] = []
         self.attrs: list[Any] = []
-        self.depends = bytearray()
         self.entry: list[int] = []
         self.code: list[int | Effect] = []
         self.registers: list[str] = []  # type of each mutable register
         self.pinned: dict[int, int] = {}  # value computed straight into a mutable register
         self.aliases: dict[int, int] = {}  # read that needs no copy of the register
         self.labels = 0
+        self._depends = bytearray()  # of the first values
         self._entry: dict[Key, int] = {}
         self._constants: dict[tuple[str, int], int] = {}
         self._shared: dict[Key, int] = {}  # with the entry values that no scope had before
-        self._followed: dict[int, int] = {}  # the first of those that `following` made, by the last one
         self._before: list[int] = []  # of each open scope: how many were shared
         self._late: list[Key] = []  # entry values that an open scope has shared
 
@@ -114,47 +103,16 @@ class Function:
 
     def value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """A pure value, computed here unless a dominating one is the same."""
-        key = (op, type_, args, attr)
-        depends = self.depends
-        made = len(depends)
-        found = self._shared.setdefault(key, made)
+        ops = self.ops
+        made = len(ops)
+        found = self._shared.setdefault((op, type_, args, attr), made)
         if found == made:
-            needs = _OWN.get(op)
-            if needs is None or op == "where":
-                self._append(op, type_, args, attr)
-            else:
-                for arg in args:
-                    needs |= depends[arg]
-                depends.append(needs)
-                self.ops.append(op)
-                self.types.append(type_)
-                self.args.append(args)
-                self.attrs.append(attr)
+            ops.append(op)
+            self.types.append(type_)
+            self.args.append(args)
+            self.attrs.append(attr)
             self.code.append(made)
         return found
-
-    def following(self, ops: tuple[str, ...], types: tuple[str, ...], args: tuple[tuple[int, ...], ...]) -> int:
-        """The last of several pure values that nobody can have, as the first is of a value that was just made and each
-        of the one before it; their other operands are constants. They are not found before `let_find`.
-        """
-        made = len(self.ops)
-        self.depends += bytes((self.depends[args[0][0]],)) * len(ops)
-        self.ops += ops
-        self.types += types
-        self.args += args
-        self.attrs += (None,) * len(ops)
-        end = len(self.ops)
-        self.code += range(made, end)
-        self._followed[end - 1] = made
-        return end - 1
-
-    def let_find(self, last: int) -> None:
-        """Somebody has got what the last of `following` was made of: find them all where they are requested again."""
-        first = self._followed.get(last)
-        if first is not None:
-            for value in range(first, last + 1):
-                key = (self.ops[value], self.types[value], self.args[value], self.attrs[value])
-                self._shared.setdefault(key, value)
 
     def entry_value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """A pure value of entry values alone, computed before all code."""
@@ -188,21 +146,23 @@ class Function:
         self._shared.setdefault(key, value)
 
     def _append(self, op: str, type_: str, args: tuple[int, ...], attr: Any) -> int:
-        depends = self.depends
-        found = _OWN.get(op)
-        if found is None:
-            found = _OWN[op] = _depends_itself(op)
-        for arg in args:
-            found |= depends[arg]
-        if op == "where":
-            found = depends[args[1]] | depends[args[2]]
-        made = len(depends)
-        depends.append(found)
+        made = len(self.ops)
         self.ops.append(op)
         self.types.append(type_)
         self.args.append(args)
         self.attrs.append(attr)
         return made
+
+    def depends(self, value: int) -> int:
+        """What a value depends on: the launch, or mutable registers."""
+        known, ops, args = self._depends, self.ops, self.args
+        for made in range(len(known), value + 1):
+            op, of = ops[made], args[made]
+            found = OF_LAUNCH if op.startswith(OF_WARP) else _DEPENDS.get(op, 0)
+            for arg in of[1:] if op == "where" else of:
+                found |= known[arg]
+            known.append(found)
+        return known[value]
 
     def redefine(self, value: int, op: str, args: tuple[int, ...], attr: Any) -> None:
         """Let a value that was never shared be computed in another way."""
@@ -230,7 +190,6 @@ class Function:
     def rewritten(self) -> list[int | Effect]:
         """Begin the code anew: what it was, to be put back with changes. Of values, only entry values are found."""
         before, self.code = self.code, []
-        self._followed.clear()
         self._shared = dict(self._entry)
         return before
 
@@ -258,31 +217,31 @@ def liveness(function: Function) -> tuple[bytearray, set[int]]:
     live = bytearray(len(ops))
     live_registers: set[int] = set()
     writes: dict[int, list[int]] = {}
-    work: list[int] = []
+    work: list[tuple[int, ...]] = []
     pinned = function.pinned
     some = bool(pinned) or not EFFECTFUL.isdisjoint(ops)
     for item in function.code:
-        if isinstance(item, int):
-            if some:
-                if ops[item] in EFFECTFUL:
-                    work += args[item]
-                if item in pinned:
-                    writes.setdefault(pinned[item], []).append(item)
-        elif item[0] == "set":
-            writes.setdefault(item[2], []).extend(item[1])
-        else:
-            work += item[1]
+        if type(item) is tuple:
+            kind, of, attr = item
+            if kind == "set":
+                writes.setdefault(attr, []).extend(of)
+            else:
+                work.append(of)
+        elif some and isinstance(item, int):
+            if ops[item] in EFFECTFUL:
+                work.append(args[item])
+            if item in pinned:
+                writes.setdefault(pinned[item], []).append(item)
     while work:
-        value = work.pop()
-        if live[value]:
-            continue
-        live[value] = 1
-        of = args[value]
-        if of:
-            work += of
-        elif ops[value] in OF_A_REGISTER:
-            register = function.attrs[value]
-            if register not in live_registers:
-                live_registers.add(register)
-                work.extend(writes.get(register, ()))
+        for value in work.pop():
+            if not live[value]:
+                live[value] = 1
+                of = args[value]
+                if of:
+                    work.append(of)
+                elif ops[value] in OF_A_REGISTER:
+                    register = function.attrs[value]
+                    if register not in live_registers:
+                        live_registers.add(register)
+                        work.append(tuple(writes.get(register, ())))
     return live, live_registers

@@ -54,7 +54,6 @@ class Terms:
 
     __slots__ = (
         "_heavy",
-        "_keys",
         "_marks",
         "_outer",
         "_parents",
@@ -102,9 +101,7 @@ class Terms:
         self._table: dict[Key, int] = {}
         self._weights: list[int | None] = []  # of terms of which they were asked and cannot change
         self._heavy: set[int] = set()  # terms that need more than is counted, until something changes
-        # What closing a scope undoes: new keys of the table, and changes of what was there before.
-        self._keys: list[Key] = []
-        self._undo: list[tuple[Any, Any, Any]] = []
+        self._undo: list[tuple[Any, Any, Any]] = []  # changes of what was there before the open scopes
         self._marks: list[tuple[int, int, int]] = []  # of each open scope: the terms, keys and changes before it
         self._outer = 0  # terms before the innermost scope
         self.pending: list[int] = []  # classes whose value is being computed
@@ -114,7 +111,7 @@ class Terms:
 
     def open_scope(self) -> None:
         self._outer = len(self.ops)
-        self._marks.append((self._outer, len(self._keys), len(self._undo)))
+        self._marks.append((self._outer, len(self._table), len(self._undo)))
 
     def close_scope(self) -> None:
         """As it was when the scope was opened."""
@@ -125,9 +122,7 @@ class Terms:
         while len(undo) > changes:
             where, at, old = undo.pop()
             where[at] = old
-        gone = len(self._keys) - keys
-        forget_behind(table, len(table) - gone)  # keys are put in one behind the other
-        del self._keys[keys:]
+        forget_behind(table, keys)
         for of_term in (self.ops, self.types, self.args, self.attrs):
             del of_term[terms:]
         for of_class in (
@@ -150,12 +145,10 @@ class Terms:
         where[class_] = new
 
     def _enter(self, key: Key, class_: int) -> None:
-        if self._marks:
-            if key in self._table:
-                self._undo.append((self._table, key, self._table[key]))
-            else:
-                self._keys.append(key)
-        self._table[key] = class_
+        table = self._table
+        if self._marks and key in table:
+            self._undo.append((table, key, table[key]))
+        table[key] = class_
 
     # ---- making terms ----
 
@@ -270,7 +263,6 @@ class Terms:
             self._make_room(made)
         if key is not None:  # which nothing has
             self._table[key] = made
-            self._keys.append(key)
         if args:
             parents, outer = self._parents, self._outer
             for arg in args:

@@ -44,6 +44,9 @@ from vyre_cuda.ir.core.nodes import (
 Path: TypeAlias = "tuple[int | str, ...]"
 Body: TypeAlias = "tuple[Stmt, ...]"
 
+# Expressions without others inside.
+_ALONE = (Const, Local, Scalar, Size, Id)
+
 
 def assert_never(value: NoReturn) -> NoReturn:
     """Ends a match that names every node class; a type checker reports a class that is missing."""
@@ -73,6 +76,19 @@ def expressions(roots: Iterable[Expr]) -> Iterator[Expr]:
         expr = stack.pop()
         yield expr
         stack.extend(reversed(children(expr)))
+
+
+def locals_read(roots: Iterable[Expr]) -> Iterator[str]:
+    """The names of locals in these trees, as often as they are there, in any order."""
+    work = list(roots)
+    while work:
+        expr = work.pop()
+        if isinstance(expr, Apply):
+            work += expr.operands
+        elif isinstance(expr, Local):
+            yield expr.name
+        elif not isinstance(expr, _ALONE):
+            work += children(expr)
 
 
 def operands(statement: Stmt) -> tuple[Expr, ...]:
