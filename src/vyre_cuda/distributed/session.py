@@ -25,7 +25,7 @@ _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 def _close_in_child() -> None:
-    """A process that was forked is no rank; while it had the connection, nobody would learn that the rank has ended."""
+    """A fork of a rank must not keep its connection: nobody would learn that the rank has ended."""
     for session in list(_open):
         session._forget()
 

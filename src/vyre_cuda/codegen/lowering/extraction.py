@@ -180,7 +180,7 @@ class Extraction:
         return instruction(self._b, *operands)
 
     def _of_attribute(self, op: str, type_: Type, attr: Any) -> int:
-        """The value of a term that is no op on classes."""
+        """The value of a term which has something other than classes."""
         if op == "sum":
             return self._sum(type_, attr)
         if op == "const":
