@@ -66,7 +66,8 @@ def environment(made: Path, python: str, folder: Path, *, offline: bool) -> Path
         _call([interpreter, "-m", "pip", "install", made])
         return interpreter
     _call([interpreter, "-m", "pip", "install", "--no-deps", "--no-index", made])
-    others = _call([python, "-c", _PLACES])
+    # Not its path alone, whose own .pth files would not be read.
+    others = f"import site; site.addsitedir({_call([python, '-c', _PLACES]).strip()!r})\n"
     Path(_call([interpreter, "-c", _PLACES]).strip(), "others.pth").write_text(others)
     return interpreter
 

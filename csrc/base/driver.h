@@ -9,7 +9,7 @@
 #define VYC_DRIVER_H
 
 #include "cuda.h"
-#include "vyre_cuda.h"
+#include "vyre_cuda/driver.h"
 
 /* clang-format off */
 #define VYC_DRIVER_TABLE(X)                       \

@@ -154,6 +154,20 @@ void vyc__block_drop(const vyc_pool *pool, vyc_block *block);
 /* The size class of a request: bytes and bin. */
 uint64_t vyc__pool_class(uint64_t bytes, uint32_t *bin_out);
 void vyc__pool_note_live(vyc_pool *pool, uint64_t bytes);
+/* Caller holds the lock. */
+void vyc__pool_push(vyc_pool *pool, vyc_block *block);
+void vyc__pool_unlink(vyc_pool *pool, vyc_block *block);
+
+/* ---- block_marks.c ---- */
+
+/* Record an event after the work of the stream of a slot; false if the driver failed to create one.
+ */
+bool vyc__pool_mark(vyc_context *context, vyc_pool *pool, vyc_block *block, CUstream stream,
+                    uint32_t slot);
+/* Mark every stream that may still use the block. False: it is unknown when it may be used again.
+ * If no mark is possible, this waits for the context. A close waits for everything anyway. */
+bool vyc__pool_mark_users(vyc_context *context, vyc_pool *pool, vyc_block *block, uint64_t used_on,
+                          const vyc_far_set *far);
 /* Caller holds the lock. Waiting blocks whose marks have been reached become idle, or, if they are
  * to be returned, go to a list for vyc__blocks_free, which is called without the lock. True: so
  * many marks of one stream had been reached that there may be more. */
@@ -165,13 +179,6 @@ void vyc__pool_wait(vyc_pool *pool, vyc_block *block);
 vyc_block *vyc__pool_pass(vyc_pool *pool, vyc_mark *mark);
 /* Caller holds the lock. */
 void vyc__pool_queue(vyc_pool *pool, vyc_mark *mark);
-/* Caller holds the lock. */
-void vyc__pool_push(vyc_pool *pool, vyc_block *block);
-void vyc__pool_unlink(vyc_pool *pool, vyc_block *block);
-/* Record an event after the work of the stream of a slot; false if the driver failed to create one.
- */
-bool vyc__pool_mark(vyc_context *context, vyc_pool *pool, vyc_block *block, CUstream stream,
-                    uint32_t slot);
 
 /* ---- magazine.c ---- */
 

@@ -127,7 +127,9 @@ def test_the_wheel_is_for_manylinux_and_nothing_was_bundled(wheel: Path) -> None
     with zipfile.ZipFile(wheel) as archive:
         libraries = {name for name in archive.namelist() if ".so" in name}
 
-    rooms = {f"vyre_cuda/_native/{room}" for room in ("bundle", "call", "core", "graph", "memory", "trace")}
+    rooms = {
+        f"vyre_cuda/_native/{room}" for room in ("bundle", "call", "collective", "core", "graph", "memory", "trace")
+    }
     assert {str(Path(name).parent) for name in libraries} == {"vyre_cuda/lib", *rooms}
     assert not any("libcuda" in name for name in libraries)
 
