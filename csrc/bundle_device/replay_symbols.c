@@ -1,6 +1,7 @@
 /* Symbols of a bundled graph that the recorded graph sets by itself: scalars of which no size or
  * grid is made, and arrays, as long as they have as many elements. A launch with only such values
- * allocates nothing and looks at no other step. */
+ * allocates nothing and looks at no other step; with arrays of merged steps it looks at what other
+ * symbols stand for, which shows the form that runs. */
 #include <stdlib.h>
 
 #include "room.h"
@@ -117,20 +118,70 @@ static const vyc_replay_form *form_of(vyc_replay *replay) {
   return replay->form_count == 1 ? &replay->forms[0] : atomic_load(&replay->ready);
 }
 
-vyc_status vyc__replay_launch_set(vyc_replay *replay, const vyc_symbol_value *values,
-                                  uint32_t count, vyc_stream *stream, bool *done_out) {
-  const vyc_replay_form *form = form_of(replay);
-  vyc_graph *graph = form == NULL ? NULL : atomic_load(&form->graph);
-  vyc_symbol_value set[MOST_VALUES];
-  *done_out = false;
-  if (graph == NULL || count > MOST_VALUES || !has_values(replay, values, count)) return VYC_OK;
+static bool is_decided(const vyc_replay *replay, const vyc_symbol_value *values, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (vyc__replay_is_decisive(replay, values[i].symbol)) return true;
+  return false;
+}
+
+/* The form that runs with these values, and what the other symbols stand for now; NULL: too many
+ * symbols, or one of them has no value. */
+static const vyc_replay_form *form_with(vyc_replay *replay, const vyc_symbol_value *values,
+                                        uint32_t count) {
+  const uint32_t symbols = replay->row->symbols.count;
+  vyc_meaning meanings[MOST_VALUES];
+  const vyc_replay_form *form = NULL;
+  if (symbols > MOST_VALUES) return NULL;
+  pthread_mutex_lock(&replay->lock); /* it keeps their buffers, too */
+  memcpy(meanings, replay->meanings, symbols * sizeof *meanings);
+  for (uint32_t i = 0; i < count; i++)
+    meanings[values[i].symbol] = (vyc_meaning){.value = values[i], .is_set = true};
+  if (vyc__replay_has_all(replay, meanings)) form = vyc__replay_choose(replay, meanings);
+  pthread_mutex_unlock(&replay->lock);
+  return form;
+}
+
+/* The values by their numbers in the graph of the form. */
+static bool as_settable(const vyc_replay_form *form, vyc_symbol_value *set,
+                        const vyc_symbol_value *values, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
-    if (values[i].symbol >= replay->row->symbols.count) return VYC_OK;
     set[i] = values[i];
     set[i].symbol = form->settable[values[i].symbol];
-    if (set[i].symbol == UINT32_MAX || vyc__replay_is_decisive(replay, values[i].symbol))
-      return VYC_OK;
+    if (set[i].symbol == UINT32_MAX) return false;
   }
+  return true;
+}
+
+/* The form was found by what other symbols stand for, which a thread that sets them may have
+ * changed: then the version is another one. */
+static vyc_status launch_decided(vyc_replay *replay, const vyc_symbol_value *values, uint32_t count,
+                                 vyc_stream *stream, bool *done_out) {
+  vyc_symbol_value set[MOST_VALUES];
+  bool is_stale = false;
+  const uint32_t version = atomic_load(&replay->version);
+  const vyc_replay_form *form = form_with(replay, values, count);
+  vyc_graph *graph = form == NULL ? NULL : atomic_load(&form->graph);
+  if (version % 2 != 0 || graph == NULL || atomic_load(&form->is_outdated) ||
+      !as_settable(form, set, values, count))
+    return VYC_OK;
+  const vyc_status status =
+      vyc__graph_launch_with_if(graph, set, count, stream, &replay->version, version, &is_stale);
+  *done_out = !is_stale && status != VYC_E_INVALID;
+  return *done_out ? status : VYC_OK;
+}
+
+vyc_status vyc__replay_launch_set(vyc_replay *replay, const vyc_symbol_value *values,
+                                  uint32_t count, vyc_stream *stream, bool *done_out) {
+  vyc_symbol_value set[MOST_VALUES];
+  *done_out = false;
+  if (count > MOST_VALUES || !has_values(replay, values, count)) return VYC_OK;
+  for (uint32_t i = 0; i < count; i++)
+    if (values[i].symbol >= replay->row->symbols.count) return VYC_OK;
+  if (is_decided(replay, values, count))
+    return launch_decided(replay, values, count, stream, done_out);
+  const vyc_replay_form *form = form_of(replay);
+  vyc_graph *graph = form == NULL ? NULL : atomic_load(&form->graph);
+  if (graph == NULL || !as_settable(form, set, values, count)) return VYC_OK;
   const vyc_status status = vyc_graph_launch_with(graph, set, count, stream, 0);
   *done_out = status != VYC_E_INVALID; /* other values may need other sizes and grids */
   return *done_out ? status : VYC_OK;

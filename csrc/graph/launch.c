@@ -325,20 +325,33 @@ vyc_status vyc_graph_launch_between(vyc_graph *graph, vyc_event **start_out, vyc
   return status;
 }
 
-vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
-                                vyc_stream *stream, const _Atomic uint32_t *version,
-                                uint32_t wanted, bool *stale_out) {
+static vyc_status launch_if(vyc_graph *graph, const vyc_given *given, vyc_stream *stream,
+                            const _Atomic uint32_t *version, uint32_t wanted, bool *stale_out) {
   vyc_scope scope;
   bool captured = false;
-  const vyc_given given = {changes, count, NULL, 0};
   VYC_TRY(vyc__enter_warm(graph->child.context, &scope));
   vyc__graph_claim(graph);
   *stale_out = atomic_load(version) != wanted;
-  const vyc_status status = *stale_out ? VYC_OK : launch(graph, &given, stream, 0, NULL, &captured);
+  const vyc_status status = *stale_out ? VYC_OK : launch(graph, given, stream, 0, NULL, &captured);
   vyc__graph_unclaim(graph);
   vyc__leave(graph->child.context, &scope);
   if (VYC_UNLIKELY(captured)) vyc__holds_reap(graph->child.context);
   return status;
+}
+
+vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
+                                vyc_stream *stream, const _Atomic uint32_t *version,
+                                uint32_t wanted, bool *stale_out) {
+  const vyc_given given = {changes, count, NULL, 0};
+  return launch_if(graph, &given, stream, version, wanted, stale_out);
+}
+
+vyc_status vyc__graph_launch_with_if(vyc_graph *graph, const vyc_symbol_value *values,
+                                     uint32_t count, vyc_stream *stream,
+                                     const _Atomic uint32_t *version, uint32_t wanted,
+                                     bool *stale_out) {
+  const vyc_given given = {NULL, 0, values, count};
+  return launch_if(graph, &given, stream, version, wanted, stale_out);
 }
 
 vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,

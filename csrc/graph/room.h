@@ -14,5 +14,10 @@ vyc_status vyc__captures_supported(const vyc_context *context);
 vyc_status vyc__graph_launch_if(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                                 vyc_stream *stream, const _Atomic uint32_t *version,
                                 uint32_t wanted, bool *stale_out);
+/* vyc_graph_launch_with, likewise. */
+vyc_status vyc__graph_launch_with_if(vyc_graph *graph, const vyc_symbol_value *values,
+                                     uint32_t count, vyc_stream *stream,
+                                     const _Atomic uint32_t *version, uint32_t wanted,
+                                     bool *stale_out);
 
 #endif

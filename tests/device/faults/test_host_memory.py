@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import host_faults_library
 import pytest
 
 import vyre_cuda as vc
@@ -24,11 +25,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What stands before the allocator."""
-    path = tmp_path_factory.mktemp("host_faults") / "host_faults.so"
-    flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-DHOST_FAULTS_INTERPOSE"]
-    source = ROOT / "tests" / "native" / "host_faults.c"
-    subprocess.run([os.environ.get("CC", "cc"), *flags, str(source), "-o", str(path), "-lpthread"], check=True)
-    return path
+    return host_faults_library.build(tmp_path_factory.mktemp("host_faults"))
 
 
 @pytest.mark.thin
