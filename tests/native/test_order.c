@@ -2,7 +2,7 @@
  * for, so work that is not ordered behind what it needs runs too early every time. */
 #include "dispatch_test.h"
 
-/* A block that still has a copy from it pending on the main stream goes to a lane's slab. */
+/* A block that still has a copy from it pending on the main stream goes to a submission's slab. */
 static void a_lane_waits_for_the_earlier_owner_of_its_slab(vyc_context *context,
                                                            vyc_prepared *prepared) {
   OK(vyc_context_trim(context));

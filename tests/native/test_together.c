@@ -112,7 +112,7 @@ static void *come_and_go(void *unused) {
   return unused;
 }
 
-/* Call order is asked first, then the stream, then the lane: others come and go meanwhile. */
+/* Call order is asked first, then the stream, then the submission: others come and go meanwhile. */
 static void a_look_at_all_work_keeps_nobody_waiting(void) {
   looked_at = open_context();
   module = load_module(looked_at);

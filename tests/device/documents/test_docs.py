@@ -20,6 +20,7 @@ PAGES = (
     "docs/caching.md",
     "docs/coming-from.md",
     "docs/devices.md",
+    "docs/egraph.md",
     "docs/emulator.md",
     "docs/functions.md",
     "docs/graphs.md",
