@@ -26,6 +26,8 @@ import vyre_cuda as vc
 PROBES = Path(__file__).parent / "probes"
 N = 1024
 THREADS = 8
+LARGER = (64, 256, 1024)  # KiB of each array
+HOST_BYTES = 1 << 20  # of all host arrays of a worker's call
 
 
 def saxpy() -> vc.Program:
@@ -58,7 +60,8 @@ def bare() -> vc.Program:
     return b.build()
 
 
-def measured(call: Callable[[], object], calls: int) -> tuple[float, float, float, float]:
+def times_of(call: Callable[[], object], calls: int) -> np.ndarray:
+    """Microseconds, sorted."""
     for _ in range(min(calls, 2000)):
         call()
     times = np.empty(calls, np.int64)
@@ -69,8 +72,12 @@ def measured(call: Callable[[], object], calls: int) -> tuple[float, float, floa
         times[i] = perf_counter_ns() - begin
     gc.enable()
     times.sort()
-    found = [times[int(calls * share)] / 1000 for share in (0.5, 0.99, 0.999)]
-    return found[0], found[1], found[2], times[-1] / 1000
+    return times / 1000
+
+
+def measured(call: Callable[[], object], calls: int) -> tuple[float, ...]:
+    times = times_of(call, calls)
+    return *(float(times[int(calls * share)]) for share in (0.5, 0.99, 0.999)), float(times[-1])
 
 
 def show(name: str, values: tuple[float, ...]) -> None:
@@ -154,6 +161,11 @@ def judge(found: dict[str, tuple[float, ...]]) -> None:
         ("p99.9 of an empty call / median, at most", empty[2] / empty[0], 2.0),
         ("... beside a saxpy of 2^28, at most", found["beside a saxpy"][2] / empty[0], 3.0),
     ]
+    spread = found.get("64 KiB, worker, 8 blocks")
+    if spread is not None:
+        whole, small = found["64 KiB, worker, 1 blocks"][0], found["worker, bound, device arrays"][0]
+        rows.append(("64 KiB over 8 blocks, beyond a small call, at most us", spread[0] - small, 1.4))
+        rows.append(("... / in one block, at most", spread[0] / whole, 1.0))
     if mailbox is not None:
         rows.insert(0, ("Python, empty call, at most us", empty[0], mailbox[0] + 0.8))
         if c_empty is not None:
@@ -205,6 +217,7 @@ def main() -> None:
             print(worker.stats())
             with beside_a_saxpy(device, kernel, options.large):
                 row("beside a saxpy", worker.bind(without, 0, grid=1))
+        larger(device, kernel, row, max(calls // 10, 1))
         rates(device, kernel, x, calls)
     judge(found)
 
@@ -229,6 +242,31 @@ def beside_a_saxpy(device: vc.Device, kernel: vc.Kernel, elements: int) -> Itera
     finally:
         over.set()
         thread.join()
+
+
+def larger(device: vc.Device, kernel: vc.Kernel, row: Callable[..., None], calls: int) -> None:
+    """Calls with many blocks: launched, in one block of a worker, and spread over eight."""
+    for kib in LARGER:
+        x = np.arange(kib * 256, dtype=np.float32)
+        out = np.empty_like(x)
+        dx, dy, dout = (device.array(x) for _ in range(3))
+
+        def launched(arrays: tuple[vc.DeviceArray, ...] = (dx, dy, dout)) -> None:
+            kernel.launch(*arrays, 2.0)
+            device.synchronize()
+
+        row(f"{kib} KiB, launch and synchronize", launched, calls)
+        for blocks in (1, min(8, device.properties.multiprocessor_count)):
+            with device.worker([kernel], blocks=blocks) as worker:
+                row(f"{kib} KiB, worker, {blocks} blocks", worker.bind(kernel, dx, dy, dout, 2.0), calls)
+                if 3 * x.nbytes <= HOST_BYTES:
+
+                    def called(worker: vc.Worker = worker, x: np.ndarray = x, out: np.ndarray = out) -> None:
+                        worker.call(kernel, x, x, 2.0, out=out)
+
+                    row(f"{kib} KiB of the host, worker, {blocks} blocks", called, calls)
+        if 3 * x.nbytes <= HOST_BYTES:
+            row(f"{kib} KiB of the host, call", lambda x=x, out=out: kernel(x, x, 2.0, out=out), calls)
 
 
 def rates(device: vc.Device, kernel: vc.Kernel, x: np.ndarray, calls: int) -> None:

@@ -10,33 +10,17 @@ What the first has more of than the second comes from its launches; what the thi
 from __future__ import annotations
 
 import argparse
-import gc
 from collections.abc import Callable
 from time import perf_counter_ns
 
 import numpy as np
-from bench_worker import bare
+from bench_worker import bare, times_of
 
 import vyre_cuda as vc
 from vyre_cuda.runtime.worker.worker import Worker
 
 EDGES = (4, 5, 6, 8, 10, 12, 16, 20, 30, 50, 100)  # microseconds
 SHARES = (0.5, 0.99, 0.999, 0.9999)
-
-
-def times_of(call: Callable[[], object], calls: int) -> np.ndarray:
-    """Microseconds, sorted."""
-    for _ in range(min(calls, 2000)):
-        call()
-    times = np.empty(calls, np.int64)
-    gc.disable()
-    for i in range(calls):
-        begin = perf_counter_ns()
-        call()
-        times[i] = perf_counter_ns() - begin
-    gc.enable()
-    times.sort()
-    return times / 1000
 
 
 def spinning(microseconds: float) -> Callable[[], None]:

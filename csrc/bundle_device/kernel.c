@@ -212,6 +212,10 @@ const char *vyc__bundled_parameter(const vyc_bundled_kernel *kernel, uint32_t in
   return vyc__bundle_text(kernel->bundle, kernel->parameters[index].name);
 }
 
+const char *vyc__bundled_code_entry(const vyc_bundled_kernel *kernel) {
+  return vyc__bundle_text(kernel->bundle, variant_at(kernel, kernel->info.variant)->entry);
+}
+
 vyc_prepared *vyc__bundled_borrow(const vyc_bundled_kernel *kernel) { return kernel->prepared; }
 
 void vyc_bundled_kernel_release(vyc_bundled_kernel *kernel) {

@@ -97,6 +97,8 @@ vyc_status vyc__bundled_entry_load(vyc_bundled_kernel **entry_out, vyc_context *
 uint32_t vyc__bundled_variant(const vyc_bundled_kernel *kernel);
 uint32_t vyc__bundled_parameters(const vyc_bundled_kernel *kernel);
 const char *vyc__bundled_parameter(const vyc_bundled_kernel *kernel, uint32_t index);
+/* The name that the entry has in the code of its variant. */
+const char *vyc__bundled_code_entry(const vyc_bundled_kernel *kernel);
 vyc_prepared *vyc__bundled_borrow(const vyc_bundled_kernel *kernel);
 /* The grid of a run whose arguments have the sizes that the kernel declares. */
 vyc_status vyc__bundled_resolve(const vyc_bundled_kernel *kernel, uint32_t grid[3],

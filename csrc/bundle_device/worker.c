@@ -1,6 +1,10 @@
 /* Workers of bundles: their entry, and the kernels that its parameters name. */
+#include <string.h>
+
 #include "room.h"
 
+/* As in codegen/emit/resident.py: the entries that read the slots of this version. */
+#define ENTRY "vyre_worker_2"
 #define MOST 65u /* kernels of a worker, and the one that clears */
 
 static vyc_status load_kernels(vyc_bundled_kernel **kernels_out, const vyc_bundled_kernel *entry,
@@ -39,6 +43,11 @@ static vyc_status load(vyc_worker **worker_out, vyc_bundled_kernel **kernels_out
   if (count - 1 != kernel_count)
     return vyc__fail(VYC_E_INVALID, "worker", "worker %s has %u kernels, not %u", name, count - 1,
                      kernel_count);
+  if (strcmp(vyc__bundled_code_entry(entry), ENTRY) != 0)
+    return vyc__fail(VYC_E_UNSUPPORTED, "worker",
+                     "worker %s was written by another version, whose workers take other calls: "
+                     "write the bundle again",
+                     name);
   vyc_status status = load_kernels(kernels, entry, context, bundle);
   if (status == VYC_OK) status = create(worker_out, kernels, entry, desc);
   vyc_bundled_kernel_release(kernels[kernel_count]);

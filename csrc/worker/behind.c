@@ -51,8 +51,8 @@ vyc_status vyc__call_open_later(const vyc_worker_call *call, uint32_t number) {
   VYC_TRY(vyc__worker_enter(context, call->scope));
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const vyc_status status =
-      VYC_CU(context, cuStreamWriteValue32, worker->behind, vyc__ring_gate(call->lane, number),
-             number, CU_STREAM_WRITE_VALUE_DEFAULT);
+      VYC_CU(context, cuStreamWriteValue32, worker->behind,
+             vyc__ring_gate(call->parts[0].lane, number), number, CU_STREAM_WRITE_VALUE_DEFAULT);
   vyc__capture_restore(context->driver, mode);
   return status;
 }

@@ -55,8 +55,9 @@ static vyc_status call_make(vyc_worker *worker, vyc_worker_call **call_out) {
   const size_t takes = bindings * sizeof(struct worker_take);
   const size_t clears = (bindings + 1) / 2 * 2 * sizeof(uint32_t);
   const size_t ranges = worker->lane_count > 1 ? bindings * sizeof(worker_range) : 0;
+  const size_t parts = worker->lane_count * sizeof(worker_part);
   vyc_worker_call *call = calloc(1, sizeof *call + results + addresses + held + takes + clears +
-                                        2 * ranges + worker->block_bytes);
+                                        2 * ranges + 2 * parts + worker->block_bytes);
   if (call == NULL) return vyc__fail(VYC_E_MEMORY, "worker", "out of host memory");
   uint8_t *tail = (uint8_t *)(call + 1);
   call->results = (struct worker_result *)(void *)tail;
@@ -67,7 +68,10 @@ static vyc_status call_make(vyc_worker *worker, vyc_worker_call **call_out) {
   tail += results + addresses + held + takes + clears;
   call->ranges = (worker_range *)(void *)tail;
   call->order.ranges = (worker_range *)(void *)(tail + ranges);
-  call->block = tail + 2 * ranges;
+  tail += 2 * ranges;
+  call->parts = (worker_part *)(void *)tail;
+  call->order.parts = (worker_part *)(void *)(tail + parts);
+  call->block = tail + 2 * parts;
   call->worker = worker;
   call->flight = vyc__flight_take(&worker->child.context->history);
   if (call->flight == NULL) {
@@ -83,7 +87,7 @@ static vyc_status call_make(vyc_worker *worker, vyc_worker_call **call_out) {
 }
 
 static bool has_ended(const vyc_worker_call *call) {
-  return !call->in_ring || vyc__ring_is_answered(call->lane, call->number);
+  return vyc__parts_are_answered(call->parts, call->part_count);
 }
 
 /* A call in flight that has ended, whose results are collected for its ticket. */
@@ -139,8 +143,7 @@ uint64_t vyc__call_bytes(const vyc_prepared *prepared, const vyc_run *run, uint3
 
 /* ---- through the ring ------------------------------------------------------------------------ */
 
-static void put_clear(vyc_worker_call *call, uint32_t kernel, const vyc_run *run, uint32_t i,
-                      bool withheld) {
+static void put_clear(vyc_worker_call *call, const vyc_run *run, uint32_t i, bool withheld) {
   const vyc_prepared *clearing = call->worker->clearing;
   const uint64_t bytes = vyc__call_bytes(call->prepared, run, i);
   const vyc_argument argument = {.count = bytes};
@@ -150,9 +153,34 @@ static void put_clear(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
   const uint32_t grid[3] = {(uint32_t)((bytes + clearing->block[0] - 1) / clearing->block[0]), 1,
                             1};
   vyc__block_write(clearing, block, &call->addresses[i], &clear, &hidden);
-  call->number =
-      vyc__ring_put(call->lane, kernel, grid, block, clearing->parameter_bytes, withheld);
-  call->in_ring = true;
+  const worker_slot slot = {.kernel = call->worker->kernel_count,
+                            .grid = grid,
+                            .block = block,
+                            .bytes = clearing->parameter_bytes,
+                            .withheld = withheld};
+  call->parts[0].number = vyc__ring_put(call->parts[0].lane, &slot);
+  call->part_count = 1;
+}
+
+static worker_slot slot_of(const vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
+  return (worker_slot){.kernel = kernel,
+                       .grid = run->grid,
+                       .block = call->block,
+                       .bytes = call->prepared->parameter_bytes};
+}
+
+/* The caller has the claim, and there is room. All lanes are launched before one of them has a part
+ * that it could begin. */
+static vyc_status put_parts(vyc_worker_call *call, uint32_t kernel, const vyc_run *run,
+                            uint32_t count) {
+  worker_slot slot = slot_of(call, kernel, run);
+  for (uint32_t i = 0; i < count; i++) VYC_TRY(vyc__lane_go_on(call->parts[i].lane, call->scope));
+  slot.others = count - 1;
+  for (; slot.part < count; slot.part++)
+    call->parts[slot.part].number = vyc__ring_put(call->parts[slot.part].lane, &slot);
+  call->part_count = count;
+  vyc__worker_order(call);
+  return VYC_OK;
 }
 
 /* The caller has the claim, and there is room. If the lane cannot be launched, or the first slot
@@ -160,17 +188,17 @@ static void put_clear(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
  * before these, must not find them. */
 static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
   vyc_worker *worker = call->worker;
-  vyc_lane *lane = call->lane;
+  vyc_lane *lane = call->parts[0].lane;
   const uint32_t before = lane->next;
   for (uint32_t i = 0; i < call->clear_count; i++)
-    put_clear(call, worker->kernel_count, run, call->clears[i], call->is_behind && i == 0);
+    put_clear(call, run, call->clears[i], call->is_behind && i == 0);
   if (VYC_LIKELY(!vyc__grid_is_empty(run->grid))) {
-    const bool withheld = VYC_UNLIKELY(call->is_behind) && !call->in_ring;
-    call->number = vyc__ring_put(lane, kernel, run->grid, call->block,
-                                 call->prepared->parameter_bytes, withheld);
-    call->in_ring = true;
+    worker_slot slot = slot_of(call, kernel, run);
+    slot.withheld = VYC_UNLIKELY(call->is_behind) && call->part_count == 0;
+    call->parts[0].number = vyc__ring_put(lane, &slot);
+    call->part_count = 1;
   }
-  if (!call->in_ring) {
+  if (call->part_count == 0) {
     vyc__worker_let_go(call);
     return VYC_OK;
   }
@@ -179,7 +207,7 @@ static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
     status = vyc__call_open_later(call, before);
   if (VYC_UNLIKELY(status != VYC_OK)) {
     vyc__ring_take_back(lane, before);
-    call->in_ring = false;
+    call->part_count = 0;
     return status;
   }
   if (worker->lane_count > 1) vyc__worker_order(call);
@@ -197,14 +225,15 @@ static vyc_status go_on_all(vyc_worker_call *call) {
 
 static vyc_status try_put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
   vyc_worker *worker = call->worker;
+  uint32_t parts;
   vyc__claim_take(&worker->claim);
   vyc_status status;
   if (VYC_UNLIKELY(atomic_load(&worker->closed)))
     status = vyc__fail(VYC_E_UNAVAILABLE, "worker", "the worker is closed");
-  else if (VYC_LIKELY((call->lane = vyc__worker_lane(call, call->clear_count + 1)) != NULL))
-    status = put(call, kernel, run);
-  else
+  else if (VYC_UNLIKELY((parts = vyc__worker_place(call, call->clear_count + 1, run->grid)) == 0))
     status = go_on_all(call);
+  else
+    status = VYC_LIKELY(parts == 1) ? put(call, kernel, run) : put_parts(call, kernel, run, parts);
   worker->call_count += status == VYC_OK;
   vyc__claim_drop(&worker->claim);
   return status;
@@ -241,33 +270,45 @@ vyc_status vyc__call_submit(vyc_worker_call *call, uint32_t kernel, const vyc_ru
 
 /* ---- until it has ended ---------------------------------------------------------------------- */
 
-/* The worker has ended before it took the call. */
-static vyc_status begin_again(vyc_worker_call *call) {
+/* The lane has ended before it took this part of the call. */
+static vyc_status begin_again(vyc_worker_call *call, const worker_part *part) {
   vyc_worker *worker = call->worker;
   vyc_context *context = worker->child.context;
   if (vyc__worker_is_paused(worker)) {
     if (!atomic_load(&context->closed)) return VYC_OK;
     return vyc__fail(VYC_E_UNAVAILABLE, "worker", "the device was closed before the call began");
   }
-  if (vyc__ring_is_withheld(call->lane)) return VYC_OK;
+  if (vyc__ring_is_withheld(part->lane)) return VYC_OK;
   if (!vyc__claim_try(&worker->claim)) return VYC_OK; /* whoever has it launches it, or lets go */
   vyc_status status = VYC_OK;
-  if (!vyc__ring_is_answered(call->lane, call->number))
-    status = vyc__lane_go_on(call->lane, call->scope);
+  if (!vyc__ring_is_answered(part->lane, part->number))
+    status = vyc__lane_go_on(part->lane, call->scope);
   vyc__claim_drop(&worker->claim);
   return status;
+}
+
+static vyc_status go_on_parts(vyc_worker_call *call) {
+  for (const worker_part *part = call->parts; part < call->parts + call->part_count; part++)
+    if (VYC_UNLIKELY(!vyc__lane_is_running(part->lane)) &&
+        !vyc__ring_is_answered(part->lane, part->number))
+      VYC_TRY(begin_again(call, part));
+  return VYC_OK;
+}
+
+/* A fault is that of the context, so any lane tells it. */
+static vyc_status ask(const vyc_worker_call *call) {
+  if (call->is_behind) {
+    const vyc_status status = vyc__behind_ask(call->worker, call->scope);
+    if (status != VYC_NOT_READY) return status;
+  }
+  return vyc__lane_ask(call->parts[0].lane, call->scope);
 }
 
 vyc_status vyc__call_look(vyc_worker_call *call) {
   if (has_ended(call)) return VYC_OK;
   if (++call->looks % LOOKS_AT_END != 0) return VYC_NOT_READY;
-  if (VYC_UNLIKELY(!vyc__lane_is_running(call->lane))) VYC_TRY(begin_again(call));
-  if (call->looks % LOOKS_UNASKED != 0) return VYC_NOT_READY;
-  if (call->is_behind) {
-    const vyc_status status = vyc__behind_ask(call->worker, call->scope);
-    if (status != VYC_NOT_READY) return status;
-  }
-  return vyc__lane_ask(call->lane, call->scope);
+  VYC_TRY(go_on_parts(call));
+  return call->looks % LOOKS_UNASKED != 0 ? VYC_NOT_READY : ask(call);
 }
 
 vyc_status vyc__call_wait(vyc_worker_call *call, int64_t timeout_ns) {

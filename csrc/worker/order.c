@@ -2,7 +2,13 @@
  * in the order in which they were put there; those of several lanes side by side. So a call goes
  * behind those that use the same memory, if one of them writes it, and waits while these are in
  * more than one lane; any other goes where it begins first. One call that waits in this way keeps
- * others back that use the same memory, so that these do not overtake it again and again. */
+ * others back that use the same memory, so that these do not overtake it again and again.
+ *
+ * A call that follows none, and whose grid has many blocks, goes to all lanes that have nothing to
+ * do, a part to each. Nothing on the device depends on where the other parts are; the call has
+ * ended when all have. One that is cleared first, or that waits for a stream, stays whole. */
+#include <string.h>
+
 #include "worker.h"
 
 static bool meet(const worker_range *a, const worker_range *b) {
@@ -21,6 +27,18 @@ static bool is_kept_back(const vyc_worker_call *call) {
   return held != NULL && held != call && depends(call, held->ranges, held->range_count);
 }
 
+/* The lane with what has not been answered of these parts, if it is the one that was found; false:
+ * there are several. */
+static bool join(const struct worker_order *other, vyc_lane **lane) {
+  for (uint32_t i = 0; i < other->part_count; i++) {
+    const worker_part *part = &other->parts[i];
+    if (part->lane == *lane || vyc__ring_is_answered(part->lane, part->number)) continue;
+    if (*lane != NULL) return false;
+    *lane = part->lane;
+  }
+  return true;
+}
+
 /* The lane with calls on which this one depends, or NULL; false: there are several. Forgets those
  * that have been answered. */
 static bool find_lane(vyc_worker_call *call, vyc_lane **lane_out) {
@@ -28,15 +46,12 @@ static bool find_lane(vyc_worker_call *call, vyc_lane **lane_out) {
   *lane_out = NULL;
   while (*at != NULL) {
     struct worker_order *other = &(*at)->order;
-    if (vyc__ring_is_answered(other->lane, other->number)) {
+    if (vyc__parts_are_answered(other->parts, other->part_count)) {
       other->listed = false;
       *at = other->next;
       continue;
     }
-    if (other->lane != *lane_out && depends(call, other->ranges, other->count)) {
-      if (*lane_out != NULL) return false;
-      *lane_out = other->lane;
-    }
+    if (depends(call, other->ranges, other->count) && !join(other, lane_out)) return false;
     at = &other->next;
   }
   return true;
@@ -52,19 +67,37 @@ static vyc_lane *choose(vyc_worker *worker) {
   return &worker->lanes[(worker->turn + 1) % worker->lane_count];
 }
 
-vyc_lane *vyc__worker_lane(vyc_worker_call *call, uint32_t count) {
+/* The lanes with nothing to do, from the chosen one on; as many as the grid has parts for. */
+static uint32_t spread(vyc_worker_call *call, const uint32_t grid[3]) {
+  vyc_worker *worker = call->worker;
+  const uint64_t most = (uint64_t)grid[0] * grid[1] * grid[2] / WORKER_PART_BLOCKS;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < worker->lane_count && count < most; i++) {
+    vyc_lane *lane = &worker->lanes[(worker->turn + i) % worker->lane_count];
+    if (vyc__ring_is_empty(lane)) call->parts[count++].lane = lane;
+  }
+  return count;
+}
+
+uint32_t vyc__worker_place(vyc_worker_call *call, uint32_t count, const uint32_t grid[3]) {
   vyc_worker *worker = call->worker;
   vyc_lane *lane = &worker->lanes[0];
   if (worker->lane_count > 1) {
-    if (is_kept_back(call)) return NULL;
+    if (is_kept_back(call)) return 0;
     if (!find_lane(call, &lane)) {
       if (worker->held == NULL) worker->held = call;
-      return NULL;
+      return 0;
     }
-    if (lane == NULL) lane = choose(worker);
+    const bool follows = lane != NULL;
+    if (!follows) lane = choose(worker);
     worker->turn = (uint32_t)(lane - worker->lanes);
+    if (!follows && count == 1 && !call->is_behind) {
+      const uint32_t parts = spread(call, grid);
+      if (parts > 1) return parts;
+    }
   }
-  return VYC_LIKELY(vyc__ring_has_room(lane, count)) ? lane : NULL;
+  call->parts[0].lane = lane;
+  return VYC_LIKELY(vyc__ring_has_room(lane, count)) ? 1 : 0;
 }
 
 void vyc__worker_let_go(vyc_worker_call *call) {
@@ -76,8 +109,8 @@ void vyc__worker_order(vyc_worker_call *call) {
   vyc__worker_let_go(call);
   if (call->range_count == 0) return;
   worker_range *spare = order->ranges;
-  order->lane = call->lane;
-  order->number = call->number;
+  memcpy(order->parts, call->parts, call->part_count * sizeof(worker_part));
+  order->part_count = call->part_count;
   order->ranges = call->ranges;
   order->count = call->range_count;
   call->ranges = spare; /* it is written while others look at the list */

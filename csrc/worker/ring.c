@@ -70,25 +70,25 @@ bool vyc__ring_has_room(const vyc_lane *lane, uint32_t count) {
 /* Whether all words of the slot are to be written, the unused ones as 0. */
 static bool is_refreshed(uint32_t number) { return (number & 0x7fffffffu) < WORKER_SLOTS; }
 
-uint32_t vyc__ring_put(vyc_lane *lane, uint32_t kernel, const uint32_t grid[3],
-                       const uint8_t *block, uint32_t bytes, bool withheld) {
+uint32_t vyc__ring_put(vyc_lane *lane, const worker_slot *given) {
   uint32_t content[WORKER_SLOT_WORDS] = {0};
-  const uint32_t number = lane->next++;
+  const uint32_t number = lane->next++, bytes = given->bytes;
   const bool fits = bytes <= WORKER_SLOT_BYTES;
   const uint32_t words = WORKER_HEADER_WORDS + (fits ? (bytes + 3) / 4 : 0);
-  content[0] = words | kernel << 8;
-  content[1] = grid[0];
-  content[2] = grid[1] | grid[2] << 16; /* at most 65,535 each */
+  content[0] = words | given->kernel << 8;
+  content[1] = given->grid[0];
+  content[2] = given->grid[1] | given->grid[2] << 16; /* at most 65,535 each */
+  content[3] = given->part | given->others << 16;
   if (fits && bytes > 0)
-    memcpy(content + WORKER_HEADER_WORDS, block, bytes);
+    memcpy(content + WORKER_HEADER_WORDS, given->block, bytes);
   else if (!fits)
-    memcpy((uint8_t *)(uintptr_t)lane->more + (size_t)(number & MASK) * WORKER_MORE_BYTES, block,
-           bytes);
+    memcpy((uint8_t *)(uintptr_t)lane->more + (size_t)(number & MASK) * WORKER_MORE_BYTES,
+           given->block, bytes);
   _Atomic uint64_t *slot = slot_of(lane, number);
   const uint32_t last = is_refreshed(number) ? WORKER_SLOT_WORDS : words;
   for (uint32_t i = last - 1; i > 0; i--)
     atomic_store_explicit(slot + i, (uint64_t)number << 32 | content[i], memory_order_relaxed);
-  const uint32_t seen = withheld ? number - WORKER_WITHHELD : number;
+  const uint32_t seen = given->withheld ? number - WORKER_WITHHELD : number;
   atomic_store_explicit(slot, (uint64_t)seen << 32 | content[0], memory_order_release);
   return number;
 }

@@ -16,7 +16,7 @@ static bool tell_to_stop(vyc_lane *lane) {
   vyc__claim_take(claim);
   bool told = !vyc__lane_is_running(lane);
   if (!told && vyc__ring_has_room(lane, 1)) {
-    vyc__ring_put(lane, WORKER_STOP, grid, NULL, 0, false);
+    vyc__ring_put(lane, &(worker_slot){.kernel = WORKER_STOP, .grid = grid});
     told = true;
   }
   vyc__claim_drop(claim);
@@ -63,7 +63,7 @@ static void end_call(vyc_worker_call *call) {
     if (state == CALL_FREE) break;
     if (state == CALL_FLIGHT &&
         atomic_compare_exchange_strong(&call->state, &state, CALL_CLAIMED)) {
-      const bool ended = !call->in_ring || vyc__ring_is_answered(call->lane, call->number);
+      const bool ended = vyc__parts_are_answered(call->parts, call->part_count);
       vyc_ticket *ticket = call->ticket;
       call->ticket = NULL;
       for (uint32_t i = 0; ended && !call->dropped && i < call->result_count; i++)

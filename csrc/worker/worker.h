@@ -19,6 +19,9 @@
 #define WORKER_END_IDLE 0xfffdu
 #define WORKER_BUSY_NS UINT64_C(10000000)
 #define WORKER_MOST_BLOCKS 32u
+/* Blocks of a grid for each part of a call that is spread, at least: a part costs the host a slot
+ * and an answer, about as much as a few short blocks take. */
+#define WORKER_PART_BLOCKS 4u
 
 enum {             /* vyc_worker_call.state, as those of submissions */
        CALL_FREE = 0,
@@ -37,6 +40,12 @@ typedef struct vyc_lane {
   uint32_t noted; /* the last launch of which it is counted why it has ended */
 } vyc_lane;
 
+/* Where a call is, or a part of it: the number is that of its last slot in the lane. */
+typedef struct worker_part {
+  vyc_lane *lane;
+  uint32_t number;
+} worker_part;
+
 /* What a call uses of device memory. */
 typedef struct worker_range {
   uint64_t begin, end;
@@ -49,9 +58,8 @@ typedef struct vyc_worker_call {
   vyc_worker *worker;
   vyc_prepared *prepared;
   vyc_scope *scope; /* of the thread that has the call, if it has entered quietly; or NULL */
-  vyc_lane *lane; /* where it is, if in_ring */
-  uint32_t number; /* in the ring, of the last slot of the call */
-  bool in_ring; /* it has a slot */
+  worker_part *parts; /* several, if it is spread over lanes */
+  uint32_t part_count; /* in rings; 0: it has no slot */
   bool dropped; /* its results are not wanted */
   uint32_t looks;
   vyc_block *slab; /* page-locked: the host arrays of the call, or of the last one; or NULL */
@@ -77,8 +85,8 @@ typedef struct vyc_worker_call {
    * answered, so that others that use the same are ordered behind it. */
   struct worker_order {
     struct vyc_worker_call *next;
-    vyc_lane *lane;
-    uint32_t number;
+    worker_part *parts;
+    uint32_t part_count;
     uint32_t count;
     bool listed;
     worker_range *ranges;
@@ -129,10 +137,18 @@ void vyc__ring_begin(vyc_lane *lane, uint32_t first);
 bool vyc__ring_has_room(const vyc_lane *lane, uint32_t count);
 /* The caller has the claim: whether all its calls have been answered. */
 bool vyc__ring_is_empty(const vyc_lane *lane);
-/* The caller has the claim, and there is room. Returns the call's number. `withheld`: the device
- * does not see it, nor later ones, before the number is written to vyc__ring_gate. */
-uint32_t vyc__ring_put(vyc_lane *lane, uint32_t kernel, const uint32_t grid[3],
-                       const uint8_t *block, uint32_t bytes, bool withheld);
+/* What a slot says. */
+typedef struct worker_slot {
+  uint32_t kernel;
+  const uint32_t *grid;
+  const uint8_t *block; /* parameters */
+  uint32_t bytes; /* of these */
+  uint32_t part, others; /* of a call that is spread over so many other lanes */
+  bool withheld; /* the device does not see it, nor later ones, before the number is written to
+                    vyc__ring_gate */
+} worker_slot;
+/* The caller has the claim, and there is room. Returns the call's number. */
+uint32_t vyc__ring_put(vyc_lane *lane, const worker_slot *slot);
 /* The lane does not run, and its next call is withheld: a launch would only wait on the device. */
 bool vyc__ring_is_withheld(const vyc_lane *lane);
 uint64_t vyc__ring_gate(const vyc_lane *lane, uint32_t number);
@@ -143,6 +159,12 @@ uint64_t vyc__ring_answer(const vyc_lane *lane, uint32_t number);
 void vyc__ring_take_back(vyc_lane *lane, uint32_t before);
 /* Whether the call has been answered: then everything that it wrote can be read. */
 bool vyc__ring_is_answered(const vyc_lane *lane, uint32_t number);
+/* The same for all parts of a call, which may have none. */
+static inline bool vyc__parts_are_answered(const worker_part *parts, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (!vyc__ring_is_answered(parts[i].lane, parts[i].number)) return false;
+  return true;
+}
 /* It was launched and has not noted its end. */
 bool vyc__lane_is_running(const vyc_lane *lane);
 /* The caller has the claim. Launches it unless it runs or is paused. `scope`: as that of a call. */
@@ -161,9 +183,10 @@ static inline vyc_status vyc__worker_enter(vyc_context *context, vyc_scope *scop
 
 /* ---- order.c ---- */
 
-/* The caller has the claim. Where the call may go, with room for `count` slots: behind the calls
- * that use the same memory, if there are some. NULL: nowhere now. */
-vyc_lane *vyc__worker_lane(vyc_worker_call *call, uint32_t count);
+/* The caller has the claim. Writes the lanes where the parts of the call may go, with room for
+ * `count` slots: one behind the calls that use the same memory, if there are some; else several, if
+ * the grid has many blocks and these lanes nothing to do. Returns how many; 0: nowhere now. */
+uint32_t vyc__worker_place(vyc_worker_call *call, uint32_t count, const uint32_t grid[3]);
 /* The caller has the claim: the call does not keep others back any more. */
 void vyc__worker_let_go(vyc_worker_call *call);
 /* The caller has the claim, and the call is in the ring. */

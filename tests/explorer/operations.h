@@ -86,6 +86,7 @@
   X("notice-dropped", notice_of_dropped_ticket)                                                    \
   X("worker-call", worker_call)                                                                    \
   X("worker-call-hot", worker_call_hot)                                                            \
+  X("worker-call-spread", worker_call_spread)                                                      \
   X("worker-call-behind", worker_call_behind)                                                      \
   X("worker-calls", worker_calls)                                                                  \
   X("worker-awaited", worker_awaited)                                                              \

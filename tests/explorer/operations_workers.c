@@ -2,6 +2,8 @@
 #include "operations.h"
 #include "scene.h"
 
+#define SPREAD_BLOCKS 8u /* of a grid, enough for two parts */
+
 static uint32_t enter(const char *name, uint32_t flags, const scene_buffer *in,
                       const scene_buffer *to, uint32_t kernels) {
   return scene_enter((order_operation){.name = name,
@@ -55,22 +57,40 @@ static void give_up(uint32_t number) {
   s->operation[explorer->current] = 0;
 }
 
+/* Returns false if the call has failed, or was given up. A release of the ticket waits for it. */
+static bool leave_call(vyc_ticket **ticket_out, const char *name, uint32_t thread,
+                       uint32_t blocks) {
+  scene *s = the_scene();
+  scene_run run;
+  const uint32_t number =
+      enter(name, ORDER_WAITS_BUFFERS, &s->x, &s->own[thread], SCENE_ANY_KERNELS);
+  scene_fill_run(&run, NULL, &s->x, 0, &s->own[thread], number);
+  run.run.grid[0] = blocks;
+  run.run.timeout_ns = 0;
+  vyc_status status = vyc_worker_run(s->worker, ticket_out, 0, &run.run);
+  if (status == VYC_E_TIMEOUT && *ticket_out == NULL) {
+    give_up(number);
+    return false;
+  }
+  if (status == VYC_E_TIMEOUT) status = VYC_OK;
+  scene_leave(number, status);
+  return status == VYC_OK;
+}
+
+/* A worker of several blocks gives each a part, of which each reads and writes all here; the next
+ * call writes the same, and must find both ended. */
+void operate_worker_call_spread(uint32_t thread) {
+  vyc_ticket *ticket = NULL;
+  if (leave_call(&ticket, "call of a worker that is spread and left", thread, SPREAD_BLOCKS))
+    call("call of a worker behind one that is spread", &the_scene()->x, &the_scene()->own[thread]);
+  vyc_ticket_release(ticket);
+}
+
 /* The call is left in flight, and the stream waits for it. */
 void operate_worker_awaited(uint32_t thread) {
   scene *s = the_scene();
-  scene_run run;
   vyc_ticket *ticket = NULL;
-  const uint32_t number = enter("call of a worker that is left", ORDER_WAITS_BUFFERS, &s->x,
-                                &s->own[thread], SCENE_ANY_KERNELS);
-  scene_fill_run(&run, NULL, &s->x, 0, &s->own[thread], number);
-  run.run.timeout_ns = 0;
-  vyc_status status = vyc_worker_run(s->worker, &ticket, 0, &run.run);
-  const bool is_left = ticket != NULL;
-  vyc_ticket_release(ticket);
-  if (status == VYC_E_TIMEOUT && !is_left) return give_up(number);
-  if (status == VYC_E_TIMEOUT) status = VYC_OK;
-  scene_leave(number, status);
-  if (status != VYC_OK) return;
+  if (!leave_call(&ticket, "call of a worker that is left", thread, 1)) return;
   const uint32_t wait = scene_enter((order_operation){.name = "wait of a stream for a worker",
                                                       .stream = STREAM_SPARE + thread,
                                                       .flags = ORDER_WAITS_OTHER,
@@ -85,6 +105,7 @@ void operate_worker_awaited(uint32_t thread) {
   scene_launch("launch behind a worker", s->spare[thread], STREAM_SPARE + thread, &s->own[thread],
                &s->out);
   scene_ok(vyc_stream_synchronize(s->spare[thread]), "a wait for the stream behind a worker");
+  vyc_ticket_release(ticket);
 }
 
 /* ---- host arrays ----------------------------------------------------------------------------- */

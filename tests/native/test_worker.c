@@ -39,12 +39,14 @@ static void end(void) {
   check_nothing_lives();
 }
 
-static vyc_buffer *numbers(int32_t value) {
+static vyc_buffer *many_numbers(int32_t value, uint32_t count) {
   vyc_buffer *buffer = NULL;
-  OK(vyc_buffer_alloc(&buffer, context, ELEMENTS * 4));
-  OK(vyc_fill(buffer, 0, (uint32_t)value, 4, ELEMENTS * 4));
+  OK(vyc_buffer_alloc(&buffer, context, count * 4));
+  OK(vyc_fill(buffer, 0, (uint32_t)value, 4, count * 4));
   return buffer;
 }
+
+static vyc_buffer *numbers(int32_t value) { return many_numbers(value, ELEMENTS); }
 
 static void check_numbers(vyc_buffer *buffer, int32_t value) {
   int32_t found[ELEMENTS];
@@ -53,15 +55,19 @@ static void check_numbers(vyc_buffer *buffer, int32_t value) {
 }
 
 /* h += d */
-static vyc_status add(vyc_buffer *h, vyc_buffer *d, int64_t timeout_ns) {
-  const vyc_argument arguments[] = {{.kind = VYC_ARGUMENT_BUFFER, .count = ELEMENTS, .buffer = h},
-                                    {.kind = VYC_ARGUMENT_BUFFER, .count = ELEMENTS, .buffer = d}};
+static vyc_status add_many(vyc_buffer *h, vyc_buffer *d, uint32_t count, int64_t timeout_ns) {
+  const vyc_argument arguments[] = {{.kind = VYC_ARGUMENT_BUFFER, .count = count, .buffer = h},
+                                    {.kind = VYC_ARGUMENT_BUFFER, .count = count, .buffer = d}};
   vyc_run run = {.struct_size = sizeof run,
                  .argument_count = 2,
                  .arguments = arguments,
                  .timeout_ns = timeout_ns};
   OK(vyc_bundled_kernel_resolve(kernels[ADD], &run));
   return vyc_worker_run(worker, NULL, ADD, &run);
+}
+
+static vyc_status add(vyc_buffer *h, vyc_buffer *d, int64_t timeout_ns) {
+  return add_many(h, d, ELEMENTS, timeout_ns);
 }
 
 typedef struct host_call {
@@ -124,6 +130,17 @@ static void tickets(void) {
     vyc_ticket_release(given[i]);
     if (i % 7 != 0) check_call(&calls[i], (float)i);
   }
+}
+
+/* Its grid has 16 blocks, enough for parts in three blocks of the worker. */
+static void a_call_with_many_blocks(void) {
+  static int32_t found[4096];
+  vyc_buffer *h = many_numbers(0, 4096), *d = many_numbers(3, 4096);
+  for (int turn = 0; turn < TURNS; turn++) OK(add_many(h, d, 4096, -1));
+  OK(vyc_copy_out(h, 0, found, sizeof found));
+  for (uint32_t i = 0; i < 4096; i++) CHECK(found[i] == 3 * TURNS);
+  vyc_buffer_release(h);
+  vyc_buffer_release(d);
 }
 
 static void a_pause_holds_calls_up(void) {
@@ -235,6 +252,7 @@ int main(int argc, char **argv) {
     begin(BLOCKS[i]);
     calls_with_host_arrays_and_buffers();
     tickets();
+    a_call_with_many_blocks();
     a_pause_holds_calls_up();
     what_is_refused();
     calls_of_many_threads();

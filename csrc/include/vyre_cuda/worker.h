@@ -26,9 +26,9 @@ typedef struct vyc_worker_desc {
   uint64_t busy_ns; /* in all, after which it ends between two calls and is launched again; 0: 10
                        ms. Work of others that waits for the whole device then gets its turn */
   uint32_t first; /* the number of the first call; they are counted modulo 2^32 */
-  /* Blocks of the device that take calls, up to 32; 0: one. Each stays there by itself, from its
-   * first call on. With several, a call may run beside others that are in flight, if none of them
-   * writes device memory that the other uses; calls that do keep their order. */
+  /* Blocks of the device that take calls, up to 32; 0: one. Each stays there from its first call
+   * on. With several, calls run side by side if none writes device memory that the other uses, and
+   * one with a grid of 8 blocks or more is spread over those that have nothing to do. */
   uint32_t blocks;
 } vyc_worker_desc;
 

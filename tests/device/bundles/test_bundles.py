@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import struct
 import subprocess
@@ -16,11 +17,13 @@ from hypothesis import strategies as st
 
 import vyre_cuda as vc
 from vyre_cuda._native.bundle.bundle import BundleFile
+from vyre_cuda.bundles import workers as bundled_workers
 from vyre_cuda.bundles.graphs import GraphKernel
 from vyre_cuda.bundles.layout import FORMAT, sealed
 from vyre_cuda.bundles.nvjitlink import find_nvjitlink
 from vyre_cuda.bundles.write import compiled, packed, parse_targets
 from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.emit import resident
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.descriptors.signature import signature
 from vyre_cuda.ir.call.geometry import host_size, launch_geometry
@@ -137,6 +140,38 @@ def test_a_worker_of_a_bundle_computes_what_its_kernels_do(
         loaded.worker("saxpy")
     with pytest.raises(ValueError, match="blocks"):
         loaded.worker("adding", blocks=0)
+
+
+@pytest.mark.emulator
+def test_workers_that_read_other_slots_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (resident, bundled_workers):
+        monkeypatch.setattr(module, "ENTRY", "vyre_worker")
+    write_worker(path)
+    monkeypatch.undo()
+    with (
+        vc.Device("emulator") as device,
+        pytest.raises(vc.UnsupportedError, match="worker adding was written by another version"),
+    ):
+        vc.load_bundle(path).on(device).worker("adding")
+
+    library = ctypes.CDLL(str(next(Path(vc.get_library_dir()).glob("libvyre_cuda.so.*"))))
+    library.vyc_last_message.restype = ctypes.c_char_p
+    driver, context, bundle, worker = (ctypes.c_void_p() for _ in range(4))
+    kernels = (ctypes.c_void_p * 2)()
+    desc = (ctypes.c_uint64 * 6)(48, 0, 0, 10**9, 0, 1)  # struct_size; idle_ns; first
+    emulator = f"{vc.get_library_dir()}/libvyre_cuda_emulator.so".encode()
+    assert library.vyc_driver_open(ctypes.byref(driver), emulator) == 0
+    assert library.vyc_context_open(ctypes.byref(context), driver, 0) == 0
+    assert library.vyc_bundle_open(ctypes.byref(bundle), str(path).encode(), None, ctypes.c_size_t(0)) == 0
+    status = library.vyc_bundled_worker_load(ctypes.byref(worker), kernels, 2, context, bundle, b"adding", desc)
+    assert status != 0
+    assert b"write the bundle again" in library.vyc_last_message()
+    assert not worker.value
+    assert not any(kernels)
+    library.vyc_bundle_release(bundle)
+    assert library.vyc_context_close(context) == 0
+    library.vyc_context_release(context)
+    library.vyc_driver_release(driver)
 
 
 @pytest.mark.parametrize(

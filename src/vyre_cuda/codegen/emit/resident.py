@@ -8,7 +8,10 @@ relaxed or acquiring access of 8 aligned bytes is single-copy atomic). Each load
 passes that on to the block: what the host or other kernels wrote before the call was submitted is seen by plain loads.
 
 The words of a call: how many there are (8 bits) and the number of the kernel; the grid along x; along y and z, 16 bits
-each; 0; then the parameter block, unless it is larger than a slot: then it is in a row of memory beside the ring.
+each; of a call that is spread over several rings, the part that this slot has, and above 16 bits how many others there
+are; then the parameter block, unless it is larger than a slot: then it is in a row of memory beside the ring.
+A part is every so-manieth block of the grid. The host waits for the answers to all parts, so blocks of the device need
+not know of each other, nor be there at the same time.
 A call that waits for other work has a number half a ring lower in its first word until a stream writes the right one;
 a launch that has come to such a call ends when it has been busy for long enough, as it does between two calls.
 When all threads are done, one of them writes the call's number to its place among the answers, releasing everything.
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 from vyre_cuda.codegen.core.lowered import KernelParameter
 
-ENTRY = "vyre_worker"
+ENTRY = "vyre_worker_2"  # another number with each change of what the C layer writes to slots: bundles have it
 WARP = 32
 SLOT_WORDS = 32
 HEADER_BYTES = 16  # of a call, before its parameter block
@@ -82,17 +85,28 @@ class Resident:
             lines += self._parameters(parameter_bytes)
         if self._own < self._all:
             lines += [f"  setp.ge.u32 %w_p, %w_tid, {self._own};", "  @%w_p bra $W_done;"]
-        lines += [*self._thread(), "  mov.u32 %w_z, 0;"]
-        for axis in "zyx":
-            lines += [f"$W{k}_{axis}:", *([f"  mov.u32 %w_{'yx'['zy'.index(axis)]}, 0;"] if axis != "x" else [])]
-        lines += [*body, f"$W{k}_left:", *([f"  {self.barrier}"] if shares else [])]
-        for axis in "xyz":
-            lines += [
-                f"  add.u32 %w_{axis}, %w_{axis}, 1;",
-                f"  setp.lt.u32 %w_p, %w_{axis}, %w_n{axis};",
-                f"  @%w_p bra $W{k}_{axis};",
-            ]
-        return [*lines, "  bra $W_done;"]
+        lines += [*self._thread(), "  mov.u32 %w_x, %w_part;", "  mov.u32 %w_y, 0;", "  mov.u32 %w_z, 0;"]
+        return [
+            *lines,
+            f"$W{k}_at:",  # %w_x is where the row before has ended, or beyond
+            "  setp.lt.u32 %w_p, %w_x, %w_nx;",
+            f"  @%w_p bra $W{k}_block;",
+            "  sub.u32 %w_x, %w_x, %w_nx;",
+            "  add.u32 %w_y, %w_y, 1;",
+            "  setp.lt.u32 %w_p, %w_y, %w_ny;",
+            f"  @%w_p bra $W{k}_at;",
+            "  mov.u32 %w_y, 0;",
+            "  add.u32 %w_z, %w_z, 1;",
+            "  setp.lt.u32 %w_p, %w_z, %w_nz;",
+            f"  @%w_p bra $W{k}_at;",
+            "  bra $W_done;",
+            f"$W{k}_block:",
+            *body,
+            f"$W{k}_left:",
+            *([f"  {self.barrier}"] if shares else []),
+            "  add.u32 %w_x, %w_x, %w_parts;",
+            f"  bra $W{k}_at;",
+        ]
 
     def _thread(self) -> list[str]:
         """The thread's number along each axis of the kernel's block."""
@@ -136,6 +150,7 @@ def entry_lines(kernels: list[list[str]], threads: int, call_bytes: int) -> list
         "{",
         "  .reg .pred %w_p, %w_q, %w_idle, %w_rest, %w_near, %w_late;",
         "  .reg .b32 %w_tid, %w_call, %w_until, %w_mask, %w_launch, %w_i, %w_low, %w_high, %w_polls, %w_shared;",
+        "  .reg .b32 %w_part, %w_parts;",
         "  .reg .b32 %w_kernel, %w_x, %w_y, %w_z, %w_nx, %w_ny, %w_nz, %w_tx, %w_ty, %w_tz;",
         "  .reg .b64 %w_slots, %w_answers, %w_more, %w_ended, %w_limit, %w_busy;",
         "  .reg .b64 %w_at, %w_word, %w_began, %w_since, %w_now;",
@@ -237,6 +252,9 @@ def _dispatch(count: int) -> list[str]:
         "  shr.u32 %w_kernel, %w_kernel, 8;",
         "  shr.u32 %w_nz, %w_ny, 16;",
         "  and.b32 %w_ny, %w_ny, 65535;",
+        "  and.b32 %w_part, %w_i, 65535;",
+        "  shr.u32 %w_parts, %w_i, 16;",
+        "  add.u32 %w_parts, %w_parts, 1;",
     ]
     for number in range(count):
         lines += [f"  setp.eq.u32 %w_p, %w_kernel, {number};", f"  @%w_p bra $W{number};"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.core.module import Module
+from vyre_cuda.codegen.emit.resident import ENTRY
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.runtime.kernel.kernel import Kernel
 from vyre_cuda.runtime.worker.worker import Worker
@@ -36,6 +37,11 @@ def worker_of(
         )
     variant, is_cubin = variants.pop()
     row = row_of(variant)
+    if row["entry"] != ENTRY:
+        raise UnsupportedError(
+            f"worker {name} was written by another version, whose workers take other calls: write the bundle again",
+            capability="worker",
+        )
     image = row["cubin"] if is_cubin else row["ptx"].encode("ascii")
     block = row["block"]
     module = Module(device.context, image)
