@@ -1,10 +1,11 @@
 """Passes and lowering over the number of ops, by type, of this tree and of another one.
 
-    python benchmarks/compile_curve.py [--before SRC] [--types TYPE ...] [--output DIR] [--repeats N] [--quick]
+    python benchmarks/compile_curve.py [--before SRC] [--types TYPE ...] [--output DIR] [--repeats N] [--quick|--times]
 
 For each type and mix of `bench_offline.py` and from 50 to 4,000 ops: the least CPU time of so many runs, and the lines
 of Python that one run takes, which no other work of the machine changes (not for 4,000 ops: it takes minutes). With
-`--before` the same of the package in another tree's `src`, each type in turns with this one, as machines are not
+`--times` only the times of 200 and 4,000 ops, and what an op of the latter takes in those of the former: half a minute.
+With `--before` the same of the package in another tree's `src`, each type in turns with this one, as machines are not
 equally fast all the time. Writes one JSON file and prints a table.
 """
 
@@ -38,6 +39,7 @@ MAKERS: dict[str, Callable[[int], vc.Program]] = {
     "mixed": mixed,
 }
 _MOST_TRACED = 1000
+_FEW, _MANY = 200, 4000  # ops, where only times are asked for
 
 
 def lines_of(action: Callable[[], Any]) -> int:
@@ -57,8 +59,8 @@ def lines_of(action: Callable[[], Any]) -> int:
     return count
 
 
-def measured(name: str, sizes: tuple[int, ...], repeats: int) -> dict[str, dict[str, float]]:
-    """Milliseconds and lines of one type, by the number of ops."""
+def measured(name: str, sizes: tuple[int, ...], repeats: int, most_traced: int) -> dict[str, dict[str, float]]:
+    """Milliseconds and, of up to so many ops, lines of one type, by the number of ops."""
     target = Target.parse("sm_90")
     found = {}
     for ops in sizes:
@@ -69,7 +71,7 @@ def measured(name: str, sizes: tuple[int, ...], repeats: int) -> dict[str, dict[
 
         action()  # imports and tables
         found[str(ops)] = {"ms": least_ms(action, max(repeats * 200 // ops, 3))}
-        if ops <= _MOST_TRACED:
+        if ops <= most_traced:
             found[str(ops)]["lines"] = lines_of(action)
     return found
 
@@ -77,7 +79,7 @@ def measured(name: str, sizes: tuple[int, ...], repeats: int) -> dict[str, dict[
 def in_a_process(name: str, source: Path | None, options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """The same in a process of its own, with the package of that tree."""
     command = [sys.executable, __file__, "--only", name, "--repeats", str(options.repeats)]
-    command += ["--quick"] if options.quick else []
+    command += [f"--{word}" for word in ("quick", "times") if getattr(options, word)]
     environment = dict(os.environ) if source is None else {**os.environ, "PYTHONPATH": str(source)}
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     found: dict[str, dict[str, float]] = json.loads(run.stdout)
@@ -90,18 +92,23 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--repeats", type=int, default=45, help="of 200 ops; in proportion of others")
     parser.add_argument("--quick", action="store_true", help="up to 200 ops, to see that it works")
+    parser.add_argument("--times", action="store_true", help="of 200 and 4,000 ops, without lines")
     parser.add_argument("--types", nargs="+", choices=MAKERS, default=list(MAKERS), help="of those that are measured")
     parser.add_argument("--only", choices=MAKERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.only:
-        print(json.dumps(measured(options.only, OPS[:2] if options.quick else OPS, options.repeats)))
+        sizes = (_FEW, _MANY) if options.times else OPS[:2] if options.quick else OPS
+        traced = 0 if options.times else _MOST_TRACED
+        print(json.dumps(measured(options.only, sizes, options.repeats, traced)))
         return
     trees = {"this": None} | ({"before": options.before} if options.before else {})
     figures: dict[str, dict[str, Any]] = {tree: {} for tree in trees}
     for name in options.types:
         for tree, source in trees.items():
             found = figures[tree][name] = in_a_process(name, source, options)
-            row = "".join(f"{of['ms']:10.2f} ms {of.get('lines', 0):>8}" for of in found.values())
+            row = "".join(f"{of['ms']:10.2f} ms {of.get('lines', ''):>8}" for of in found.values())
+            if options.times:
+                row += f"{found[str(_MANY)]['ms'] / found[str(_FEW)]['ms'] * _FEW / _MANY:8.2f} an op"
             print(f"{name:14} {tree:7}{row}", flush=True)
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H%M%SZ")
     document = {"schema": 1, "date": now, "commit": commit_name(), "python": platform.python_version()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from types import ModuleType
@@ -243,6 +244,18 @@ def test_the_compile_curve_has_both_trees_and_the_types(tmp_path: Path) -> None:
     for name, sizes in figures["this"].items():
         assert sizes.keys() == {"50", "200"}
         assert all(of["lines"] == figures["before"][name][ops]["lines"] > 0 < of["ms"] for ops, of in sizes.items())
+
+
+@pytest.mark.thin
+def test_the_compile_curve_can_have_times_alone(tmp_path: Path) -> None:
+    child = run_script("compile_curve.py", "--times", "--repeats", "1", "--types", "bf16", "--output", tmp_path)
+
+    assert child.returncode == 0, child.stderr
+    (path,) = tmp_path.glob("*-offline-compile-curve.json")
+    sizes = json.loads(path.read_text(encoding="utf-8"))["figures"]["this"]["bf16"]
+    assert sizes.keys() == {"200", "4000"}
+    assert all(of.keys() == {"ms"} and of["ms"] > 0 for of in sizes.values())
+    assert re.search(rf"{sizes['4000']['ms']:.2f} ms +\d\.\d\d an op", child.stdout)
 
 
 @pytest.mark.thin
