@@ -191,10 +191,20 @@ void vyc_communicator_release(vyc_communicator *communicator) {
   if (communicator != NULL) vyc__child_release(&communicator->child);
 }
 
+/* So that a close of the context waits for this one; where that was first, it ends what is left. */
+static bool enter(vyc_context *context, vyc_scope *scope) {
+  vyc__record_keep();
+  const vyc_status status = vyc__enter(context, scope);
+  vyc__record_resume();
+  if (status == VYC_OK) return true;
+  if (!atomic_load(&context->lost) || !vyc__enter_release(context, scope)) return false;
+  vyc__scope_relax(context, scope);
+  return true;
+}
+
 void vyc_communicator_close(vyc_communicator *communicator) {
   vyc_scope scope;
-  if (communicator == NULL || !vyc__enter_release(communicator->child.context, &scope)) return;
-  vyc__scope_relax(communicator->child.context, &scope);
+  if (communicator == NULL || !enter(communicator->child.context, &scope)) return;
   close_membership(communicator);
   vyc__leave(communicator->child.context, &scope);
 }

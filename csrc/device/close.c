@@ -10,6 +10,11 @@ static bool is_left(vyc_context *context, vyc_pace *pace) {
   for (uint32_t i = 0; i < VYC_GATES; i++)
     while (atomic_load(&context->gates[i].inside) != 0)
       if (vyc__pace(context, pace) != VYC_OK) return false;
+  while (!vyc__peers_have_left(context)) /* they use its memory */
+    if (vyc__pace(context, pace) != VYC_OK) {
+      vyc__peers_forget(context);
+      return false;
+    }
   while (!vyc__watch_is_over(context)) /* it gives its notices, and ends */
     if (vyc__pace(context, pace) != VYC_OK) return false;
   while (vyc__children_are_claimed(context))

@@ -7,11 +7,20 @@
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* A communicator that ends meanwhile waits for the driver's graph, so it must find this one until
+ * that is gone, and claimed. */
+static void end_driver_graph(vyc_graph *graph) {
+  const bool communicates = graph->captors != NULL;
+  if (communicates) vyc__graph_claim(graph);
+  vyc__graph_unbuild(graph);
+  vyc__captors_leave(graph);
+  if (communicates) vyc__graph_unclaim(graph);
+}
+
 static void graph_destroy(vyc_child *child) {
   vyc_graph *graph = (vyc_graph *)child;
   vyc__hold_take_back(graph->hold);
-  vyc__captors_leave(graph);
-  vyc__graph_unbuild(graph);
+  end_driver_graph(graph);
   vyc__graph_reports_end(graph);
   if (graph->counters != NULL) vyc__graph_give(graph, graph->counters);
   for (uint32_t i = 0; i < graph->step_count; i++)

@@ -66,7 +66,8 @@ vyc_status vyc__copy_prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes
 }
 
 vyc_status vyc__copy_enqueued(vyc_buffer *buffer) {
-  VYC_TRY(mark_main(buffer)); /* if it was taken in the meantime */
+  if (VYC_LIKELY(buffer->source == NULL))
+    VYC_TRY(mark_main(buffer)); /* if it was taken in the meantime */
   VYC_TRY(vyc__adopted_after(buffer, buffer->child.context->main));
   return vyc__buffer_wait(buffer);
 }

@@ -107,6 +107,7 @@ static vyc_known_peer *known(vyc_context *context, const vyc_context *other, boo
   if (found != NULL || !makes) return found;
   vyc_known_peer *peer = calloc(1, sizeof *peer);
   if (peer == NULL) return NULL;
+  vyc__peer_user_add(context);
   peer->id = other->id;
   do {
     peer->next = first;
@@ -117,7 +118,12 @@ static vyc_known_peer *known(vyc_context *context, const vyc_context *other, boo
   return found;
 }
 
+bool vyc__peer_is_known(vyc_context *context, const vyc_context *other) {
+  return known(context, other, false) != NULL;
+}
+
 void vyc__peers_end(vyc_context *context) {
+  vyc__peer_user_remove(context);
   vyc_known_peer *peer = atomic_load(peers_of(context));
   while (peer != NULL) {
     vyc_known_peer *next = peer->next;

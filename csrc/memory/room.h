@@ -38,6 +38,9 @@ typedef struct vyc_memory_context {
   vyc_ferry ferry;
   vyc_gather gather;
   _Atomic(vyc_known_peer *) peers; /* entries are only ever added */
+  bool knows_peers; /* is in the list of those that do, which guards the rest: see peer_close.c */
+  struct vyc_memory_context *next_user;
+  uint32_t empty_gates; /* that a close of a peer has seen empty */
 } vyc_memory_context;
 
 static inline vyc_pool *vyc__device_pool(vyc_context *context) {
@@ -103,6 +106,18 @@ void vyc__peer_reach(vyc_context *context, vyc_context *other);
 /* Access for kernels of this library's own; the caller has entered the context. */
 vyc_status vyc__peer_access(vyc_context *context, vyc_context *other);
 void vyc__peers_end(vyc_context *context);
+/* Whether `context` has used memory of `other`, or may. */
+bool vyc__peer_is_known(vyc_context *context, const vyc_context *other);
+
+/* ---- peer_close.c ---- */
+
+/* The context is about to use memory of others. */
+void vyc__peer_user_add(vyc_context *context);
+void vyc__peer_user_remove(vyc_context *context);
+/* Whether all calls have ended that may use memory of this context, which is closing, from another
+ * one; asked again until it is true, or vyc__peers_forget. */
+bool vyc__peers_have_left(const vyc_context *closing);
+void vyc__peers_forget(const vyc_context *closing);
 
 /* ---- copy.c ---- */
 

@@ -22,7 +22,7 @@ def on(device_name: int | str) -> tuple[str, str]:
 
 @pytest.fixture
 def library(device: vc.Device) -> Iterator[Library]:
-    with Library(is_emulator=device.properties.is_emulator).current() as opened:
+    with Library(device.properties.ordinal, is_emulator=device.properties.is_emulator).current() as opened:
         yield opened
 
 

@@ -47,7 +47,8 @@ _SINCE = {
 class Library:
     """The driver functions, with the device's context current in this thread."""
 
-    def __init__(self, *, is_emulator: bool = True) -> None:
+    def __init__(self, ordinal: int = 0, *, is_emulator: bool = True) -> None:
+        self._ordinal = ordinal
         emulator = str(Path(vc.get_library_dir()) / "libvyre_cuda_emulator.so")
         library = ctypes.CDLL(emulator if is_emulator else os.environ.get("VYRE_CUDA_DRIVER") or "libcuda.so.1")
         self._lookup = library.cuGetProcAddress_v2
@@ -79,13 +80,13 @@ class Library:
     def current(self) -> Iterator[Library]:
         """Hold the primary context, and make it current, as another library does."""
         context = ctypes.c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._ordinal)
         self.call("cuCtxSetCurrent", context)
         try:
             yield self
         finally:
             self.call("cuCtxSetCurrent", None)
-            self.call("cuDevicePrimaryCtxRelease", 0)
+            self.call("cuDevicePrimaryCtxRelease", self._ordinal)
 
     def stream(self, *, blocking: bool = False) -> ForeignStream:
         handle = ctypes.c_void_p()

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "dispatch_test.h"
 
@@ -112,6 +113,40 @@ static void a_closed_peer_is_told(void) {
   vyc_buffer_release(view);
   vyc_buffer_release(theirs);
   vyc_buffer_release(mine);
+}
+
+/* ---- a close beside calls of others ------------------------------------------------------------
+ */
+
+static void *clear_until_closed(void *data) {
+  vyc_buffer *view = data;
+  vyc_status status = VYC_OK;
+  while (status == VYC_OK) status = vyc_fill_zero(view, 0, BYTES);
+  CHECK(status == VYC_E_UNAVAILABLE);
+  return NULL;
+}
+
+/* The emulator's device is lost by work on memory that was freed. */
+static void a_close_waits_for_calls_that_use_its_memory(vyc_driver *driver) {
+  CHECK(emulator_set("peer_access", 1) == 0);
+  for (uint32_t round = 0; round < 40; round++) {
+    vyc_context *closing = NULL;
+    vyc_buffer *view = NULL;
+    pthread_t thread;
+    OK(vyc_context_open(&closing, driver, 1));
+    OK(vyc_context_enable_peer(first, closing));
+    vyc_buffer *theirs = filled_on(closing, 1.0f);
+    OK(vyc_buffer_adopt_peer(&view, first, theirs));
+    CHECK(pthread_create(&thread, NULL, clear_until_closed, view) == 0);
+    const struct timespec some = {0, 20000 * (long)(round % 8)};
+    nanosleep(&some, NULL);
+    OK(vyc_context_close(closing));
+    pthread_join(thread, NULL);
+    OK(vyc_context_synchronize(first));
+    vyc_buffer_release(view);
+    vyc_buffer_release(theirs);
+    vyc_context_release(closing);
+  }
 }
 
 /* ---- graphs that are launched together --------------------------------------------------------
@@ -251,6 +286,7 @@ int main(int argc, char **argv) {
   graphs_are_launched_together_or_none_is();
   a_refusal_of_the_driver_says_how_many_were_launched();
   threads_launch_together();
+  a_close_waits_for_calls_that_use_its_memory(driver);
   a_closed_peer_is_told();
   vyc_context_release(first);
   vyc_context_release(second);
