@@ -274,9 +274,11 @@ def _add_seed(parser: argparse.ArgumentParser) -> None:
 
 
 def _device(text: str) -> str:
-    if text in ("auto", "cuda", "emulator") or (text.isascii() and text.isdigit()):
+    kind, _, number = text.partition(":")
+    is_one_of_several = kind in ("cuda", "emulator") and number.isascii() and number.isdigit()
+    if text in ("auto", "cuda", "emulator") or is_one_of_several or (text.isascii() and text.isdigit()):
         return text
-    raise argparse.ArgumentTypeError(f"{text!r} is not auto, cuda, an ordinal or emulator")
+    raise argparse.ArgumentTypeError(f"{text!r} is not auto, cuda, an ordinal, emulator or emulator:1")
 
 
 def _saved(text: str) -> tuple[str, Path]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from time import perf_counter_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -95,14 +95,12 @@ class Graph(Recorder):
         with self._watched(symbols):
             self._launched(native.Graph.launch, stream, symbols)
 
-    @contextmanager
-    def _watched(self, symbols: Mapping[str, Any]) -> Iterator[None]:
-        """Around the launch of a replay: what profilers and traces are told."""
+    def _watched(self, symbols: Mapping[str, Any]) -> AbstractContextManager[object]:
+        """Around the launch of a replay, for profilers; traces are told where this is called."""
         watch = self.device._watch
-        with watch.profiled(REPLAY, self._extent):
-            if watch.traces:
-                watch.note(f"replay of {self._extent}", (), (), symbols)
-            yield
+        if watch.traces:
+            watch.note(f"replay of {self._extent}", (), (), symbols)
+        return watch.profiled(REPLAY, self._extent)
 
     def _launched(self, launch: Callable[..., _Given], stream: Any, symbols: Mapping[str, Any]) -> _Given:
         """The result of launching native.Graph, with the changes that these symbols make."""
