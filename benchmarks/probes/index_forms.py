@@ -49,6 +49,8 @@ PROGRAMS = {
     "cross": lambda: _cross(False),
     "cross_by_hand": lambda: _cross(True),
     **{name: KERNELS[name] for name in ("stencil", "stencil_by_hand", "guarded_stencil", "guarded_stencil_by_hand")},
+    "bounded_stencil": KERNELS["bounded_stencil"],
+    "bounded_stencil_by_hand": KERNELS["guarded_stencil_by_hand"],
 }
 
 
