@@ -48,6 +48,10 @@ typedef struct CUuuid_st {
   char bytes[16];
 } CUuuid;
 
+typedef struct CUipcMemHandle_st {
+  char reserved[64];
+} CUipcMemHandle;
+
 typedef struct CUDA_KERNEL_NODE_PARAMS_v2_st {
   CUfunction func;
   unsigned int gridDimX, gridDimY, gridDimZ;
@@ -144,6 +148,7 @@ typedef union CUlaunchAttributeValue_union {
 #define cuEventDestroy cuEventDestroy_v2
 #define cuGraphAddKernelNode cuGraphAddKernelNode_v2
 #define cuGraphExecKernelNodeSetParams cuGraphExecKernelNodeSetParams_v2
+#define cuIpcOpenMemHandle cuIpcOpenMemHandle_v2
 #define cuLinkAddData cuLinkAddData_v2
 #define cuLinkCreate cuLinkCreate_v2
 #define cuMemAlloc cuMemAlloc_v2
@@ -232,6 +237,9 @@ CUresult CUDAAPI cuInit(unsigned int);
 CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction, unsigned int, unsigned int, unsigned int,
                                            unsigned int, unsigned int, unsigned int, unsigned int,
                                            CUstream, void **);
+CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr);
+CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *, CUdeviceptr);
+CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *, CUipcMemHandle, unsigned int);
 CUresult CUDAAPI cuLaunchKernel(CUfunction, unsigned int, unsigned int, unsigned int, unsigned int,
                                 unsigned int, unsigned int, unsigned int, CUstream, void **,
                                 void **);

@@ -93,6 +93,9 @@
 /* Functions that only newer drivers have: NULL in a vyc_driver if they are missing. */
 #define VYC_DRIVER_OPTIONAL_TABLE(X)              \
   X(cuFuncGetParamInfo, 12040)                    \
+  X(cuIpcGetMemHandle, 4010)                      \
+  X(cuIpcOpenMemHandle, 11000)                    \
+  X(cuIpcCloseMemHandle, 4010)                    \
   X(cuGraphConditionalHandleCreate, 12030)        \
   X(cuStreamBeginCaptureToGraph, 12030)           \
   X(cuUserObjectCreate, 11030)                    \

@@ -123,8 +123,10 @@ int vyc__nccl_give(const vyc_communicator *c, const vyc_collective *w, CUstream 
 static vyc_status give(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
   const uint64_t bytes = w->count * element_bytes[w->type];
   if (w->kind == VYC_ALL_REDUCE && vyc__one_shot_takes(c, bytes))
-    return vyc__one_shot_give(c, w, bytes, stream);
+    return vyc__one_shot_give(c, w, bytes, stream); /* which does not wait */
+  atomic_store_explicit(&c->call_began_ns, vyc__now_ns(), memory_order_relaxed);
   const int result = vyc__nccl_give(c, w, stream);
+  atomic_store_explicit(&c->call_began_ns, 0, memory_order_relaxed);
   return result == VYC_NCCL_SUCCESS ? VYC_OK : vyc__nccl_failed(c->nccl, result, names[w->kind]);
 }
 
@@ -147,9 +149,7 @@ vyc_status vyc__collective_give(vyc_communicator *c, const vyc_collective *w, CU
   vyc_status status = vyc__communicator_check(c, names[w->kind]);
   if (status == VYC_OK) {
     vyc__collective_note(c, w, stream);
-    atomic_store_explicit(&c->call_began_ns, vyc__now_ns(), memory_order_relaxed);
     status = give(c, w, stream);
-    atomic_store_explicit(&c->call_began_ns, 0, memory_order_relaxed);
   }
   pthread_mutex_unlock(&c->lock);
   return status;
@@ -286,9 +286,7 @@ static vyc_status run(noted *n) {
   return after(n);
 }
 
-vyc_status vyc_communicator_run(vyc_communicator *communicator, const vyc_collective *collective) {
-  VYC_REQUIRE(communicator != NULL && collective != NULL);
-  VYC_TRY(vyc__collective_check(communicator, collective));
+static vyc_status run_checked(vyc_communicator *communicator, const vyc_collective *collective) {
   vyc_context *context = communicator->child.context;
   noted n = {.communicator = communicator, .collective = *collective};
   vyc_scope scope;
@@ -296,4 +294,48 @@ vyc_status vyc_communicator_run(vyc_communicator *communicator, const vyc_collec
   const vyc_status status = run(&n);
   vyc__leave(context, &scope);
   return status;
+}
+
+vyc_status vyc_communicator_run(vyc_communicator *communicator, const vyc_collective *collective) {
+  VYC_REQUIRE(communicator != NULL && collective != NULL);
+  VYC_TRY(vyc__collective_check(communicator, collective));
+  return run_checked(communicator, collective);
+}
+
+/* ---- one for each of several devices --------------------------------------------------------- */
+
+/* Whether NCCL has no part in them; then none waits in its call for that of another device. */
+static bool go_in_one_shot(vyc_communicator *const *communicators, const vyc_collective *all,
+                           uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (all[i].kind != VYC_ALL_REDUCE ||
+        !vyc__one_shot_takes(communicators[i], vyc__collective_bytes(communicators[i], &all[i], 0)))
+      return false;
+  return true;
+}
+
+static vyc_status run_group(vyc_communicator *const *communicators, const vyc_collective *all,
+                            uint32_t count) {
+  VYC_TRY(vyc_collectives_begin());
+  for (uint32_t i = 0; i < count; i++) {
+    const vyc_status status = run_checked(communicators[i], &all[i]);
+    if (status == VYC_OK) continue;
+    vyc_collectives_cancel();
+    return status;
+  }
+  return vyc_collectives_end();
+}
+
+vyc_status vyc_collectives_run(vyc_communicator *const *communicators,
+                               const vyc_collective *collectives, uint32_t count) {
+  VYC_REQUIRE(count == 0 || (communicators != NULL && collectives != NULL));
+  for (uint32_t i = 0; i < count; i++) {
+    VYC_REQUIRE(communicators[i] != NULL);
+    VYC_TRY(vyc__collective_check(communicators[i], &collectives[i]));
+    VYC_TRY(vyc__communicator_may_run(communicators[i], names[collectives[i].kind]));
+  }
+  if (mine.depth > 0 || !go_in_one_shot(communicators, collectives, count))
+    return run_group(communicators, collectives, count);
+  for (uint32_t i = 0; i < count; i++) VYC_TRY(run_checked(communicators[i], &collectives[i]));
+  return VYC_OK;
 }

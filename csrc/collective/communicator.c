@@ -191,8 +191,7 @@ void vyc_communicator_release(vyc_communicator *communicator) {
   if (communicator != NULL) vyc__child_release(&communicator->child);
 }
 
-/* So that a close of the context waits for this one; where that was first, it ends what is left. */
-static bool enter(vyc_context *context, vyc_scope *scope) {
+bool vyc__communicator_enter(vyc_context *context, vyc_scope *scope) {
   vyc__record_keep();
   const vyc_status status = vyc__enter(context, scope);
   vyc__record_resume();
@@ -204,7 +203,7 @@ static bool enter(vyc_context *context, vyc_scope *scope) {
 
 void vyc_communicator_close(vyc_communicator *communicator) {
   vyc_scope scope;
-  if (communicator == NULL || !enter(communicator->child.context, &scope)) return;
+  if (communicator == NULL || !vyc__communicator_enter(communicator->child.context, &scope)) return;
   close_membership(communicator);
   vyc__leave(communicator->child.context, &scope);
 }

@@ -9,10 +9,6 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static uint64_t inbox_bytes(uint64_t most_bytes, uint32_t size) {
-  return 2 * size * (most_bytes / sizeof(uint32_t)) * sizeof(uint64_t); /* two halves */
-}
-
 static void group_release(vyc_inboxes *g) {
   if (atomic_fetch_sub(&g->references, 1) != 1) return;
   for (uint32_t i = 0; i < g->size; i++)
@@ -27,7 +23,7 @@ static void give_memory(vyc_context *context, const vyc_one_shot *o) {
 
 /* The caller has entered the context. Nobody else knows the memory yet. */
 static vyc_status take_memory(vyc_context *context, vyc_one_shot *o, uint32_t size) {
-  const uint64_t bytes = inbox_bytes(o->most_bytes, size);
+  const uint64_t bytes = vyc__inbox_bytes(o->most_bytes, size);
   const uint64_t all = bytes + vyc__epoch_bytes(o->most_bytes);
   VYC_TRY(vyc__pool_take(context, vyc__device_pool(context), &o->memory, all));
   VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &o->word, sizeof(uint64_t)));
@@ -80,6 +76,7 @@ static void publish(vyc_communicator *const *members, vyc_one_shot *const *made,
     g->ranks[i].word = (uint32_t *)(uintptr_t)made[i]->word->address;
     g->ranks[i].inbox = made[i]->memory->address;
     made[i]->group = g;
+    made[i]->is_connected = true;
   }
   atomic_store(&g->references, g->size);
   for (uint32_t i = 0; i < g->size; i++) atomic_store(&members[i]->one_shot, made[i]);
@@ -115,13 +112,19 @@ static vyc_status check_members(vyc_communicator *const *members, uint32_t count
   return VYC_OK;
 }
 
+vyc_status vyc__one_shot_check(const vyc_communicator *c, uint64_t most_bytes) {
+  VYC_REQUIRE_IN("one_shot", most_bytes > 0 && most_bytes % VYC_ONE_SHOT_BLOCK_BYTES == 0);
+  VYC_REQUIRE_IN("one_shot", most_bytes <= UINT32_MAX / 16);
+  VYC_REQUIRE_IN("one_shot", atomic_load(&c->one_shot) == NULL);
+  if (c->size <= (int32_t)VYC_ONE_SHOT_RANKS) return VYC_OK;
+  return vyc__fail(VYC_E_UNSUPPORTED, "one_shot", "%d ranks; there can be %u", c->size,
+                   VYC_ONE_SHOT_RANKS);
+}
+
 vyc_status vyc_one_shot_open(vyc_communicator *const *members, uint32_t count,
                              uint64_t most_bytes) {
-  VYC_REQUIRE(members != NULL && count > 0 && most_bytes > 0);
-  VYC_REQUIRE(most_bytes % VYC_ONE_SHOT_BLOCK_BYTES == 0 && most_bytes <= UINT32_MAX / 16);
-  if (count > VYC_ONE_SHOT_RANKS)
-    return vyc__fail(VYC_E_UNSUPPORTED, "one_shot", "%u ranks; there can be %u", count,
-                     VYC_ONE_SHOT_RANKS);
+  VYC_REQUIRE(members != NULL && count > 0 && members[0] != NULL);
+  VYC_TRY(vyc__one_shot_check(members[0], most_bytes));
   VYC_TRY(check_members(members, count));
   vyc_one_shot *made[VYC_ONE_SHOT_RANKS] = {NULL};
   vyc_inboxes *g = calloc(1, sizeof *g);
@@ -204,20 +207,30 @@ static void leave(vyc_inboxes *g, uint32_t rank) {
   while (atomic_load(&g->launching) != 0) vyc__sleep_us(VYC_SLEEP_MIN_US);
 }
 
+bool vyc__one_shot_end(vyc_communicator *c, vyc_one_shot *o) {
+  vyc_context *context = c->child.context;
+  if (!atomic_load(&c->ended)) (void)vyc__await_end(context);
+  vyc__one_shot_stop(c);
+  const bool is_over = vyc__await_end(context);
+  leave(o->group, (uint32_t)c->rank);
+  return is_over && vyc__await_end(context); /* what was launched before all were to see it */
+}
+
 /* Memory that kernels may still use is leaked. */
 void vyc__one_shot_close(vyc_communicator *c, bool is_free) {
   vyc_one_shot *o = atomic_load(&c->one_shot);
   vyc_context *context = c->child.context;
   if (o == NULL) return;
   vyc__record_keep();
-  if (!atomic_load(&c->ended)) (void)vyc__await_end(context);
-  vyc__one_shot_stop(c);
-  const bool is_over = vyc__await_end(context);
-  leave(o->group, (uint32_t)c->rank);
+  const bool is_over = vyc__one_shot_end(c, o);
   for (uint32_t i = 0; i < VYC_ONE_SHOT_TYPES * VYC_ONE_SHOT_OPS; i++)
     if (o->kernels[i] != NULL) vyc__launch_graph_destroy(&o->kernels[i]->launch_graph, context);
   if (o->order != NULL) context->driver->cuEventDestroy(o->order);
-  if (is_over && is_free) give_memory(context, o);
+  if (is_over && is_free) {
+    vyc__shared_close(context, o);
+    vyc__shared_free(context, o);
+    give_memory(context, o);
+  }
   vyc__record_resume();
 }
 

@@ -46,6 +46,7 @@ vyc_status vyc_one_shot_limit(vyc_communicator *communicator, uint64_t bytes) {
   VYC_REQUIRE(communicator != NULL);
   vyc_one_shot *o = atomic_load(&communicator->one_shot);
   VYC_REQUIRE(o != NULL && bytes <= o->most_bytes);
+  VYC_REQUIRE(bytes == 0 || o->is_connected);
   atomic_store(&o->limit, bytes);
   return VYC_OK;
 }

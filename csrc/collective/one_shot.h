@@ -35,7 +35,11 @@ typedef struct vyc_one_shot_kernel {
 
 struct vyc_one_shot { /* guarded by the lock of the communicator */
   vyc_inboxes *group;
-  vyc_block *memory, *word;
+  vyc_block *memory, *word; /* inbox and epochs; if the inbox is shared, epochs alone */
+  CUdeviceptr shared; /* the inbox, which other processes open; 0: they do not */
+  CUdeviceptr opened[VYC_ONE_SHOT_RANKS]; /* those of other processes */
+  bool is_connected; /* all inboxes are known */
+  bool is_alone; /* no other process has `shared` any more */
   uint64_t epochs, most_bytes, inbox_bytes;
   _Atomic uint64_t limit; /* bytes of an array; 0: none is reduced so */
   vyc_one_shot_kernel *kernels[VYC_ONE_SHOT_TYPES * VYC_ONE_SHOT_OPS];
@@ -43,6 +47,23 @@ struct vyc_one_shot { /* guarded by the lock of the communicator */
   bool is_ordered; /* and `order` was recorded behind it; else it was on the context's own stream */
   CUevent order; /* NULL: not needed yet */
 };
+
+/* Bytes of an inbox: two halves. */
+static inline uint64_t vyc__inbox_bytes(uint64_t most_bytes, uint32_t size) {
+  return 2 * size * (most_bytes / sizeof(uint32_t)) * sizeof(uint64_t);
+}
+
+/* ---- inboxes.c ---- */
+
+vyc_status vyc__one_shot_check(const vyc_communicator *communicator, uint64_t most_bytes);
+/* Its own kernels end; whether they have. Later launches are refused. */
+bool vyc__one_shot_end(vyc_communicator *communicator, vyc_one_shot *one_shot);
+
+/* ---- shared.c ---- */
+
+/* Give back the memory of other processes, and what these had, if they do not have it any more. */
+void vyc__shared_close(vyc_context *context, vyc_one_shot *one_shot);
+void vyc__shared_free(vyc_context *context, vyc_one_shot *one_shot);
 
 static inline uint64_t vyc__epoch_bytes(uint64_t most_bytes) {
   return most_bytes / VYC_ONE_SHOT_BLOCK_BYTES * sizeof(uint32_t);

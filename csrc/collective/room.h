@@ -99,6 +99,12 @@ void vyc__captor_remove(vyc_captor *captor);
  */
 bool vyc__captors_end(vyc_communicator *communicator);
 
+/* ---- communicator.c ---- */
+
+/* For a close: a close of the context waits for it; where that was first, it ends what is left, and
+ * this is false. */
+bool vyc__communicator_enter(vyc_context *context, vyc_scope *scope);
+
 /* ---- one_shot.c ---- */
 
 /* Whether all-reduces of so many bytes go in one shot. */

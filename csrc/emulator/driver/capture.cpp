@@ -35,6 +35,9 @@ bool is_unsafe(Call id) {
   case Call::cuMemcpyDtoH:
   case Call::cuCtxEnablePeerAccess:
   case Call::cuCtxDisablePeerAccess:
+  case Call::cuIpcGetMemHandle:
+  case Call::cuIpcOpenMemHandle:
+  case Call::cuIpcCloseMemHandle:
   case Call::cuModuleLoadData:
   case Call::cuModuleLoadDataEx:
   case Call::cuModuleUnload:

@@ -21,7 +21,7 @@ namespace {
 constexpr uint8_t kPoison = 0xA5;
 constexpr uint64_t kPage = 4096;
 // Device blocks from this size on are mapped, and the size of the file that they are mapped from.
-constexpr uint64_t kMappedFrom = 256 << 20;
+constexpr uint64_t kMappedFrom = 1 << 20;
 constexpr uint64_t kPoisonFile = 16 << 20;
 
 // Device memory is aligned to 256 bytes and to no more, so that no caller comes to rely on more.
@@ -74,6 +74,29 @@ uint8_t *allocate_poison(uint64_t alignment, uint64_t size) {
   return storage;
 }
 
+uint64_t total_of(Kind kind, uint64_t size, uint64_t unit) {
+  return (guard_of(kind) + size + guard_of(kind) + unit - 1) / unit * unit;
+}
+
+void forbid_around(const uint8_t *storage, uint64_t guard, uint64_t size, uint64_t total) {
+  forbid(storage, guard);
+  forbid(storage + guard + size, total - guard - size);
+}
+
+void forbid_guards(const uint8_t *storage, uint64_t size, uint64_t total) {
+  forbid_around(storage, guard_of(Kind::device), size, total);
+}
+
+bool write_all(int file, const uint8_t *data, uint64_t bytes) {
+  while (bytes > 0) {
+    const ssize_t written = write(file, data, bytes);
+    if (written <= 0) return false;
+    data += written;
+    bytes -= static_cast<uint64_t>(written);
+  }
+  return true;
+}
+
 void add(HeapCounts &counts, const Block &block) {
   const bool device = block.kind == Kind::device;
   (device ? counts.allocations : counts.pinned) += 1;
@@ -82,10 +105,13 @@ void add(HeapCounts &counts, const Block &block) {
 
 }  // namespace
 
+std::string shared_name(uint64_t nonce) { return "vyre_emulator_" + std::to_string(nonce); }
+
 void FreeStorage::operator()(uint8_t *storage) const {
   if (mapped_bytes != 0) {
     permit(storage, mapped_bytes);
     munmap(storage, mapped_bytes);
+    if (file >= 0) close(file);
   } else {
     permit(storage, malloc_usable_size(storage));
     std::free(storage);
@@ -99,15 +125,14 @@ std::shared_ptr<Block> Heap::allocate(int device, Kind kind, uint64_t size, unsi
   if (limit < 0 || size > static_cast<uint64_t>(limit)) return nullptr;
   const bool mapped = kind == Kind::device && size >= kMappedFrom;
   const uint64_t unit = mapped ? kPage : alignment;
-  const uint64_t total = (guard + size + guard + unit - 1) / unit * unit;
+  const uint64_t total = total_of(kind, size, unit);
 
   std::unique_lock<std::mutex> lock(mutex_);
   uint64_t &live = used(device, kind);
   if (live + size > static_cast<uint64_t>(limit)) return nullptr;
   uint8_t *storage = mapped ? map_poison(total) : allocate_poison(alignment, total);
   if (storage == nullptr) return nullptr;
-  forbid(storage, guard);
-  forbid(storage + guard + size, total - guard - size);
+  forbid_around(storage, guard, size, total);
 
   auto block = std::make_shared<Block>();
   block->begin = reinterpret_cast<uint64_t>(storage) + guard;
@@ -116,7 +141,7 @@ std::shared_ptr<Block> Heap::allocate(int device, Kind kind, uint64_t size, unsi
   block->device = device;
   block->flags = flags;
   block->id = next_id_++;
-  block->storage = {storage, FreeStorage{mapped ? total : 0}};
+  block->storage = {storage, FreeStorage{mapped ? total : 0, -1}};
   live += size;
   blocks_.emplace(block->begin, block);
   return block;
@@ -157,10 +182,57 @@ bool Heap::release(uint64_t begin, Kind kind, int64_t kept_bytes) {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto found = blocks_.find(begin);
   if (found == blocks_.end() || found->second->kind != kind) return false;
+  if (found->second->importer >= 0) return false;
   std::shared_ptr<Block> block = std::move(found->second);
   blocks_.erase(found);
   used(block->device, kind) -= block->size;
   if (kind != Kind::registered) quarantine(std::move(block), kept_bytes);
+  return true;
+}
+
+bool Heap::share(Block &block, uint64_t nonce) {
+  FreeStorage &how = block.storage.get_deleter();
+  if (how.mapped_bytes == 0) return false;
+  if (how.file >= 0) return true;
+  const int file = memfd_create(shared_name(nonce).c_str(), MFD_CLOEXEC);
+  if (file < 0) return false;
+  uint8_t *const storage = block.storage.get();
+  permit(storage, how.mapped_bytes);
+  const bool is_copied = ftruncate(file, static_cast<off_t>(how.mapped_bytes)) == 0 &&
+                         write_all(file, storage, how.mapped_bytes);
+  const bool is_shared = is_copied && mmap(storage, how.mapped_bytes, PROT_READ | PROT_WRITE,
+                                           MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+  forbid_guards(storage, block.size, how.mapped_bytes);
+  if (is_shared)
+    how.file = file;
+  else
+    close(file);
+  return is_shared;
+}
+
+std::shared_ptr<Block> Heap::import(int device, int importer, int file, uint64_t size) {
+  const uint64_t total = total_of(Kind::device, size, kPage);
+  void *const range = mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (range == MAP_FAILED) return nullptr;
+  auto *const storage = static_cast<uint8_t *>(range);
+  forbid_guards(storage, size, total);
+  auto block = std::make_shared<Block>();
+  block->begin = reinterpret_cast<uint64_t>(storage) + guard_of(Kind::device);
+  block->size = size;
+  block->device = device;
+  block->importer = importer;
+  block->storage = {storage, FreeStorage{total, -1}};
+  std::unique_lock<std::mutex> lock(mutex_);
+  block->id = next_id_++;
+  blocks_.emplace(block->begin, block);
+  return block;
+}
+
+bool Heap::close_import(int importer, uint64_t begin) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto found = blocks_.find(begin);
+  if (found == blocks_.end() || found->second->importer != importer) return false;
+  blocks_.erase(found);
   return true;
 }
 
@@ -182,12 +254,12 @@ void Heap::abandon(int device) {
   std::unique_lock<std::mutex> lock(mutex_);
   for (auto at = blocks_.begin(); at != blocks_.end();) {
     const std::shared_ptr<Block> block = at->second;
-    if (block->device != device) {
+    if ((block->importer >= 0 ? block->importer : block->device) != device) {
       ++at;
       continue;
     }
     add(leaked_, *block);
-    used(device, block->kind) -= block->size;
+    if (block->importer < 0) used(device, block->kind) -= block->size;
     at = blocks_.erase(at);
   }
 }

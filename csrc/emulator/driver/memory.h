@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "call.h"
 #include "emulator/ptx/ptx.h"
@@ -23,6 +24,7 @@ enum class Kind { device, pinned, registered };
 // How storage is returned: as mapped_bytes of a mapping, or to the allocator if that is 0.
 struct FreeStorage {
   uint64_t mapped_bytes = 0;
+  int file = -1;  // that other processes may map too, which is closed then
   void operator()(uint8_t *storage) const;
 };
 
@@ -32,6 +34,8 @@ struct Block {
   Kind kind = Kind::device;
   int device = 0;  // whose it is, or whose context page-locked it
   unsigned flags = 0;  // of cuMemHostAlloc or cuMemHostRegister
+  uint64_t nonce = 0;  // of the file that other processes map; 0: they do not
+  int importer = -1;  // of another process's memory: the device whose context has opened it
   uint64_t id = 0;
   std::unique_ptr<uint8_t, FreeStorage> storage; // empty when registered
 
@@ -59,6 +63,13 @@ class Heap {
   std::shared_ptr<Block> starting(uint64_t begin) const;
   // False when no block of this kind begins here. Of what is freed at most kept_bytes stay aside.
   bool release(uint64_t begin, Kind kind, int64_t kept_bytes);
+  // A file that other processes can map as the block, which keeps its address and what is in it;
+  // false: only blocks from 1 MiB on are mapped, or the host refuses.
+  bool share(Block &block, uint64_t nonce);
+  // Another process's block of `device`, from the file that it shares; nullptr: the host refuses.
+  std::shared_ptr<Block> import(int device, int importer, int file, uint64_t size);
+  // False when no block begins here that this device has imported.
+  bool close_import(int importer, uint64_t begin);
   // All blocks of a device's context.
   void abandon(int device);
 
@@ -79,6 +90,9 @@ class Heap {
   uint64_t registered_used_ = 0;
   HeapCounts leaked_{0, 0, 0, 0};
 };
+
+// The name of a file that `share` makes.
+std::string shared_name(uint64_t nonce);
 
 // Whether work of a device may touch a block: its own memory, page-locked memory (registered memory
 // only if it is portable), and memory of a device that its context was given access to.

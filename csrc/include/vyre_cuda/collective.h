@@ -97,6 +97,9 @@ VYC_API vyc_status vyc_communicator_check(vyc_communicator *communicator,
  * they do together. Groups nest. */
 VYC_API vyc_status vyc_collectives_begin(void);
 VYC_API vyc_status vyc_collectives_end(void);
+/* A group of one collective for each communicator, which are of different devices. */
+VYC_API vyc_status vyc_collectives_run(vyc_communicator *const *communicators,
+                                       const vyc_collective *collectives, uint32_t count);
 /* Forget what was noted since the outermost beginning, and end all groups of the thread: for a
  * group of which a call was refused, as a part of it would wait for the rest. */
 VYC_API vyc_status vyc_collectives_cancel(void);
@@ -132,6 +135,21 @@ enum { VYC_ONE_SHOT_BLOCK_BYTES = 2048 /* of elements, which a block of their ke
  * than 8. */
 VYC_API vyc_status vyc_one_shot_open(vyc_communicator *const *members, uint32_t count,
                                      uint64_t most_bytes);
+enum { VYC_INBOX_HANDLE_BYTES = 64 };
+/* The same for ranks of several processes of one machine, in two steps. A rank makes its memory and
+ * a handle of it (CUDA IPC), which the caller takes to the others. VYC_E_UNSUPPORTED: the device
+ * cannot share memory, or there are more than 8 ranks. */
+VYC_API vyc_status vyc_one_shot_share(vyc_communicator *communicator, uint64_t most_bytes,
+                                      uint8_t *handle_out);
+/* The memory of the others, from the handles of all ranks, by rank. VYC_E_UNSUPPORTED: this device
+ * cannot access that of another one. */
+VYC_API vyc_status vyc_one_shot_connect(vyc_communicator *communicator, const uint8_t *handles);
+/* Wait for the device's work and give back what was connected; all-reduces of this rank fail from
+ * then on. It is called before the communicator is closed. */
+VYC_API void vyc_one_shot_leave(vyc_communicator *communicator);
+/* All ranks have left, so the close may give back what this one shares; without this it stays
+ * allocated until the context ends. */
+VYC_API void vyc_one_shot_left(vyc_communicator *communicator);
 /* The member's kernel for a type and an operation, from distributed/one_shot_program.py. Further
  * ones for the same do nothing. */
 VYC_API vyc_status vyc_one_shot_add(vyc_communicator *communicator, uint32_t type, uint32_t op,

@@ -67,6 +67,7 @@
   X(vyc_collectives_begin)                     \
   X(vyc_collectives_cancel)                    \
   X(vyc_collectives_end)                       \
+  X(vyc_collectives_run)                       \
   X(vyc_communicator_abort)                    \
   X(vyc_communicator_check)                    \
   X(vyc_communicator_close)                    \
@@ -158,8 +159,12 @@
   X(vyc_nccl_unique_id)                        \
   X(vyc_nccl_version)                          \
   X(vyc_one_shot_add)                          \
+  X(vyc_one_shot_connect)                      \
+  X(vyc_one_shot_leave)                        \
+  X(vyc_one_shot_left)                         \
   X(vyc_one_shot_limit)                        \
   X(vyc_one_shot_open)                         \
+  X(vyc_one_shot_share)                        \
   X(vyc_origin_add)                            \
   X(vyc_pinned_alloc)                          \
   X(vyc_pinned_data)                           \

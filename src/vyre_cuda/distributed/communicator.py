@@ -34,9 +34,11 @@ class Communicator:
     it.
     """
 
-    def __init__(self, device: Device, member: Member, watcher: Watcher, one_shot: OneShot | None = None) -> None:
+    def __init__(
+        self, device: Device, member: Member, watcher: Watcher, one_shot: OneShot | None = None, refusal: str = ""
+    ) -> None:
         self.device = device
-        self._member, self._watcher, self._one_shot = member, watcher, one_shot
+        self._member, self._watcher, self._one_shot, self._refusal = member, watcher, one_shot, refusal
         self._graphs = 0  # that ranks have compared
 
     @property
@@ -48,6 +50,18 @@ class Communicator:
     def size(self) -> int:
         """The number of ranks."""
         return self._member.size
+
+    @property
+    def small(self) -> int:
+        """Up to so many bytes an `all_reduce` goes in one shot over the devices' memory, without NCCL."""
+        return 0 if self._one_shot is None else self._one_shot.limit
+
+    @property
+    def small_refusal(self) -> str:
+        """Why `small` is 0; empty where it is not."""
+        if self._one_shot is None:
+            return self._refusal
+        return "" if self._one_shot.limit else "NCCL is as fast for every size, or small=0 was given"
 
     # ---- collectives ------------------------------------------------------------------------------------------------
 
@@ -286,6 +300,8 @@ class Communicator:
         """Wait for the device's work and leave the group. Graphs that have its collectives end before; their replays
         are refused from then on."""
         self._watcher.stop()
+        if self._one_shot is not None and not self._member.is_closed:
+            self._one_shot.leave()
         self._member.close()
 
     @property

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from vyre_cuda.ir.core.types import BY_NAME
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 # NCCL's numbers.
 _TYPES = {"i8": 0, "u8": 1, "i32": 2, "u32": 3, "i64": 4, "u64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
-_OPS = {"add": 0, "multiply": 1, "max": 2, "min": 3}
+OPS = {"add": 0, "multiply": 1, "max": 2, "min": 3}
+# The same numbers by those of NumPy's types; bf16 has no type of its own there.
+NUMBERS: dict[int, int] = {BY_NAME[name].dtype.num: number for name, number in _TYPES.items() if name != "bf16"}
 _BYTES = 1
 
 
 def op_of(what: str, op: Any) -> int:
-    found = _OPS.get(op) if isinstance(op, str) else None
+    found = OPS.get(op) if isinstance(op, str) else None
     if found is None:
-        raise ValueError(f"{what}: op={op!r}; it must be one of {', '.join(_OPS)}")
+        raise ValueError(f"{what}: op={op!r}; it must be one of {', '.join(OPS)}")
     return found
 
 

@@ -17,6 +17,7 @@ from vyre_cuda.distributed.communicator import Communicator
 from vyre_cuda.distributed.launchers import Place, place_of
 from vyre_cuda.distributed.library import open_nccl
 from vyre_cuda.distributed.session import Session, listen, open_session
+from vyre_cuda.distributed.shared_memory import limit_of_all, share_one_shot
 from vyre_cuda.distributed.watching import Watcher
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def join(
     size: int | None = None,
     timeout: float = 120.0,
     limit: float = 300.0,
+    small: int | None = None,
 ) -> Communicator:
     """Make this process, with a device of its own, one rank of a group, and wait for the others.
 
@@ -58,6 +60,10 @@ def join(
     limit
         Seconds after which a collective that has not ended is ended, on all ranks, with an error that says what the
         ranks were doing.
+    small
+        Up to so many bytes an `all_reduce` goes in one shot, where all ranks are on one machine and can share memory,
+        the same for all ranks; None: as measured now, with both ways. It is lowered to what there is room for, and
+        `Communicator.small` says what it is.
 
     Returns
     -------
@@ -73,8 +79,10 @@ def join(
     CommunicationError
         A rank ended meanwhile, or the ranks do not fit together.
     ValueError
-        No launcher has set a rank, and it was not given.
+        No launcher has set a rank, and it was not given; or a negative `small`.
     """
+    if small is not None and small < 0:
+        raise ValueError(f"small={small}; it must be 0 or more")
     if not timeout > 0 or not limit > 0:
         raise ValueError(f"timeout={timeout!r}, limit={limit!r}; both must be more than 0 seconds")
     open_nccl()
@@ -101,7 +109,18 @@ def join(
     given = session.gather(f"join {number}", identity.hex(), left)
     left = max(timeout - (time.monotonic() - begin), 0.1)
     member = Member(device.context, bytes.fromhex(given[0]), rank, size, int(left * 1e9))
-    return Communicator(device, member, Watcher(member, session, number, limit))
+    return _with_one_shot(device, member, Watcher(member, session, number, limit), small, left)
+
+
+def _with_one_shot(device: Device, member: Member, watcher: Watcher, small: int | None, timeout: float) -> Communicator:
+    session, name = watcher.session, f"join {watcher.number}"
+    assert session is not None
+    one_shot, refusal = share_one_shot(device, member, session, name, small, timeout)
+    made = Communicator(device, member, watcher, one_shot, refusal)
+    if one_shot is not None:
+        mine = one_shot.limit_for(small, lambda arrays: made.all_reduce(arrays[0]))
+        one_shot.set_limit(limit_of_all(session, name, mine, timeout))
+    return made
 
 
 def _launched(place: Place, timeout: float) -> tuple[Session, int]:

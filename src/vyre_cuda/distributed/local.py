@@ -11,6 +11,7 @@ from vyre_cuda._native.collective import collective as native
 from vyre_cuda._native.collective.collective import Member
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.distributed.communicator import Communicator
+from vyre_cuda.distributed.elements import op_of
 from vyre_cuda.distributed.library import open_nccl
 from vyre_cuda.distributed.local_graph import LocalGraph
 from vyre_cuda.distributed.one_shot import OneShot, open_one_shot
@@ -18,7 +19,6 @@ from vyre_cuda.distributed.recording import Group
 from vyre_cuda.distributed.threads import Threads
 from vyre_cuda.distributed.watching import Watcher
 from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError
-from vyre_cuda.ir.core.types import f32
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
@@ -66,34 +66,19 @@ def local(
     open_nccl()
     identity = native.nccl_unique_id()
     members = _members(given, identity, timeout)
-    one_shot = None if small == 0 else open_one_shot(given, members)
+    one_shot, refusal = (None, "small=0 was given") if small == 0 else open_one_shot(given, members)
     ranks = [
-        Communicator(device, member, Watcher(member, None, 0, limit), one_shot)
+        Communicator(device, member, Watcher(member, None, 0, limit), one_shot, refusal)
         for device, member in zip(given, members, strict=True)
     ]
-    made = LocalCommunicator(ranks)
+    made = LocalCommunicator(ranks, one_shot)
     if one_shot is not None:
-        _limit_one_shot(made, one_shot, small)
+        try:
+            one_shot.set_limit(one_shot.limit_for(small, made.all_reduce))
+        except BaseException:
+            made.close()
+            raise
     return made
-
-
-def _limit_one_shot(comm: LocalCommunicator, one_shot: OneShot, small: int | None) -> None:
-    """An emulator's times say nothing, so there all that fits goes in one shot."""
-    if small is not None or comm.devices[0].properties.is_emulator:
-        one_shot.set_limit(one_shot.most_bytes if small is None else min(small, one_shot.most_bytes))
-        return
-    arrays = [device.zeros(one_shot.most_bytes // 4, f32) for device in comm.devices]
-
-    def work(size: int) -> None:
-        comm.all_reduce([array[: size // 4] for array in arrays])
-        for device in comm.devices:
-            device.synchronize()
-
-    try:
-        one_shot.choose(one_shot.measured(work))
-    except BaseException:
-        comm.close()
-        raise
 
 
 def _members(devices: list[Device], identity: bytes, timeout: float) -> list[Member]:
@@ -122,8 +107,9 @@ class LocalCommunicator:
     array for each device, in their order; it is also a context manager that closes it.
     """
 
-    def __init__(self, ranks: list[Communicator]) -> None:
+    def __init__(self, ranks: list[Communicator], one_shot: OneShot | None = None) -> None:
         self.ranks = tuple(ranks)
+        self._together = None if one_shot is None else one_shot.together
         self._threads = Threads(len(ranks))
         self._order = threading.RLock()  # all devices are given what several threads give in one order
 
@@ -136,6 +122,16 @@ class LocalCommunicator:
     def devices(self) -> tuple[Device, ...]:
         """The devices, by rank."""
         return tuple(rank.device for rank in self.ranks)
+
+    @property
+    def small(self) -> int:
+        """Up to so many bytes an `all_reduce` goes in one shot over the devices' memory, without NCCL."""
+        return self.ranks[0].small
+
+    @property
+    def small_refusal(self) -> str:
+        """Why `small` is 0; empty where it is not."""
+        return self.ranks[0].small_refusal
 
     def all_reduce(self, xs: Sequence[DeviceArray], op: str = "add", out: Sequence[DeviceArray] | None = None) -> Any:
         """`Communicator.all_reduce` of each device.
@@ -159,6 +155,11 @@ class LocalCommunicator:
         TypeError, ValueError, CommunicationError
             As for `Communicator.all_reduce`.
         """
+        if self._together is not None:
+            number = op_of("all_reduce", op)
+            with self._order:
+                if self._together.all_reduce(xs, out, number):
+                    return list(xs if out is None else out)
         return self._each("all_reduce", xs, out, op=op)
 
     def all_gather(self, xs: Sequence[DeviceArray], out: Sequence[DeviceArray] | None = None) -> Any:

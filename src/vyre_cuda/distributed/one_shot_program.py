@@ -1,10 +1,14 @@
 """The kernel of an all-reduce in one shot: each rank writes its elements into an inbox of every rank, and combines
 what has come into its own, in the order of ranks.
 
-A word of an inbox has 32 bits of elements and, above them, the number of the call (the epoch): one write brings both,
-so nothing else has to be waited for. A thread has the same two words in every call, whatever the type: it writes and
-awaits these alone, and threads beyond the elements do the same with zeros, so each word that a call awaits was written
-by the call two epochs before. Its number stands in device memory, one for each block, so a recorded graph counts on.
+A word of an inbox has 32 bits of elements and, above them, a mark: the lower half of the number of the call (the epoch)
+and a digest of type, operation and size. One write brings both, so nothing else has to be waited for, and ranks that
+were given other calls wait for each other, up to the time limit, rather than take what is not meant for them.
+
+A thread has the same two words in every call, whatever the type: it writes and awaits these alone, and threads beyond
+the elements do the same with zeros, so each word that a call awaits was written by the call two epochs before. That is
+why 16 bits of the number are enough, and why it may begin again after 2^32. It stands in device memory, one for each
+block, so a recorded graph counts on.
 
 Two halves, by the last bit of the epoch, because ranks are not equally fast. A rank that has all words of call n may
 begin call n + 1 while another one still reads those of n, and would write over them. It cannot come as far as n + 2
@@ -27,6 +31,8 @@ from vyre_cuda.ir.core.types import Type, u8, u16, u32, u64
 THREADS = 256
 BYTES_OF_THREAD = 8  # of elements: two words
 BYTES_OF_BLOCK = THREADS * BYTES_OF_THREAD
+_EPOCH_BITS, _DIGEST_BITS = 0x0000FFFF, 0xFFFF0000  # of a mark
+_SPREAD = 0x9E3779B1  # odd: sizes that differ by less than a block have other upper bits
 _LOOKS = 1024  # at the inbox between two at the word by which the host ends a call
 
 _COMBINE: dict[str, Any] = {
@@ -45,6 +51,15 @@ def words_of(ranks: int, most_bytes: int) -> int:
     return 2 * ranks * (most_bytes // 4)
 
 
+def mark_of(epoch: int, type_: Type, op: str, count: int) -> int:
+    """What stands above the elements in the words of a call."""
+    return (epoch & _EPOCH_BITS) | (((count * _SPREAD) ^ _kind(type_, op)) & _DIGEST_BITS)
+
+
+def _kind(type_: Type, op: str) -> int:
+    return (type_.code * len(_COMBINE) + sorted(_COMBINE).index(op)) << 16
+
+
 def one_shot_program(type_: Type, op: str, ranks: int, most_bytes: int) -> Program:
     """For one type and operation, and groups of so many ranks whose inboxes are for so many bytes.
 
@@ -61,18 +76,18 @@ def one_shot_program(type_: Type, op: str, ranks: int, most_bytes: int) -> Progr
     epoch = b.let("epoch", epochs[block_id.x] + 1)
     half = (epoch & 1) * (ranks * words)
     first = b.let("first", half + block_id.x * (2 * THREADS) + thread_id.x)
-    mark = b.let("mark", u64(epoch) << 32)
+    mark = b.let("mark", (epoch & _EPOCH_BITS) | ((u32(x.size) * _SPREAD ^ _kind(type_, op)) & _DIGEST_BITS))
     for number, bits in enumerate(_packed(b, x)):
         place = b.let("place", first + rank * words + number * THREADS)
         for inbox in inboxes:
-            b.atomic_store(inbox, place, mark | u64(bits), scope="system")
+            b.atomic_store(inbox, place, u64(mark) << 32 | u64(bits), scope="system")
 
     received = [[b.var("received", u64(0)) for _ in range(2)] for _ in range(ranks)]
     looks = b.var("looks", u32(0))
     stops = b.var("stops", u32(0))
 
     def is_missing() -> Value:
-        return _any_of([u32(word >> 32) != epoch for pair in received for word in pair])
+        return _any_of([u32(word >> 32) != mark for pair in received for word in pair])
 
     def is_awaited() -> Value:
         for sender, pair in enumerate(received):

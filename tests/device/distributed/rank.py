@@ -8,16 +8,25 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 
 import vyre_cuda as vc
+from vyre_cuda.testing.emulator import Emulator
 
 N = 840
+SMALL = 1 << 13
+
+
+def _join(device: vc.Device, limit: float = 300.0) -> vc.distributed.Communicator:
+    """With what the test says of small all-reduces."""
+    small = os.environ.get("SMALL_BYTES")
+    return vc.distributed.join(device, timeout=60, limit=limit, small=None if small is None else int(small))
 
 
 def sums(device: vc.Device) -> None:
-    with vc.distributed.join(device, timeout=60) as comm:
+    with _join(device) as comm:
         x = device.array(np.arange(N, dtype=np.int64) * (comm.rank + 1))
         comm.all_reduce(x)
         assert (x.numpy() == np.arange(N) * sum(range(1, comm.size + 1))).all()
@@ -31,14 +40,96 @@ def sums(device: vc.Device) -> None:
                 comm.send(y, (comm.rank + 1) % comm.size)
                 comm.recv(received, (comm.rank - 1) % comm.size)
             assert received.numpy().tolist() == [(comm.rank - 1) % comm.size] * 3
-    with vc.distributed.join(device, timeout=60) as comm:  # another one of the same processes
+    with _join(device) as comm:  # another one of the same processes
         assert comm.broadcast(device.full(2, comm.rank + 5, vc.u8)).numpy().tolist() == [5, 5]
     print("sums hold", comm.rank, comm.size, flush=True)
 
 
+def small_ones(device: vc.Device) -> None:
+    """In one shot up to SMALL bytes, of several types and operations, alone, grouped, in graphs and on streams."""
+    before = Emulator().live() if device.properties.is_emulator else None
+    with vc.distributed.join(device, timeout=60, small=SMALL) as comm:
+        print("small", comm.small, comm.small_refusal, flush=True)
+        size = comm.size
+        for type_, combine, op in (
+            (vc.f32, np.add, "add"),
+            (vc.u8, np.maximum, "max"),
+            (vc.f64, np.multiply, "multiply"),
+        ):
+            most = SMALL // type_.itemsize
+            for n in (1, most - 1, most, most + 1):
+                hosts = [np.random.default_rng(n + rank).integers(0, 5, n).astype(type_.dtype) for rank in range(size)]
+                x, out = device.array(hosts[comm.rank]), device.zeros(n, type_)
+                launches = device.stats().kernel_launches
+                comm.all_reduce(x, op=op, out=out)
+                if before is not None:  # NCCL's are not counted
+                    assert device.stats().kernel_launches - launches == (n <= most), n
+                expected = reduce(combine, hosts)
+                assert out.numpy().tobytes() == expected.tobytes()
+                assert x.numpy().tobytes() == hosts[comm.rank].tobytes()
+                comm.all_reduce(x, op=op)
+                assert x.numpy().tobytes() == expected.tobytes()
+        x, on = device.full(N, 1, vc.i32), device.stream()
+        with device.record() as graph:
+            comm.all_reduce(x)
+            comm.all_reduce(x[:7], op="max")
+        for turn in range(6):
+            if comm.rank == turn % size:
+                time.sleep(0.01)  # ranks are late in turn
+            graph.replay(stream=on if turn % 2 else None)
+            comm.all_reduce(x, op="min", stream=on)
+            with comm.group():
+                comm.all_reduce(x[:3], op="max")
+                comm.all_reduce(x[3:], op="max")
+        assert x.numpy().tolist() == [size**6] * N
+        del graph
+    if before is not None:
+        del x, out, on
+        device.trim()
+        kinds = ("allocations", "graphs", "execs")
+        now = Emulator().live()
+        print("left over", [kind for kind in kinds if now.get(kind, 0) > before.get(kind, 0)], flush=True)
+    with vc.distributed.join(device, timeout=60, small=SMALL) as comm:  # of the same processes
+        assert comm.all_reduce(device.full(4, 1, vc.i32)).numpy().tolist() == [size] * 4
+    print("small ones hold", flush=True)
+
+
+def cannot_share(device: vc.Device) -> None:
+    """Rank 1 cannot share its memory, or open that of rank 0: all ranks know why, and use NCCL."""
+    number = int(os.environ["RANK"])
+    for function in ("cuIpcGetMemHandle", "cuIpcOpenMemHandle"):
+        if number == 1:
+            Emulator().fail(function, result=801)
+        with vc.distributed.join(device, timeout=60) as comm:
+            print(function, comm.small, comm.small_refusal, flush=True)
+            x, launches = device.full(4, 1, vc.i32), device.stats().kernel_launches
+            assert comm.all_reduce(x).numpy().tolist() == [comm.size] * 4
+            assert device.stats().kernel_launches == launches
+    with vc.distributed.join(device, timeout=60, small=64 + number) as comm:
+        print("sizes", comm.small, comm.small_refusal, flush=True)
+    with vc.distributed.join(device, timeout=60, small=64) as comm:
+        print("then", comm.small, comm.small_refusal, flush=True)
+
+
+def closes_early(device: vc.Device) -> None:
+    """The last rank closes its communicator while the others wait for it; its memory stays."""
+    with vc.distributed.join(device, timeout=60, limit=2.0, small=SMALL) as comm:
+        comm.all_reduce(device.zeros(4, vc.f32))
+        device.synchronize()
+        if comm.rank == comm.size - 1:
+            comm.close()
+            time.sleep(4.0)
+            return
+        try:
+            comm.all_reduce(device.zeros(4, vc.f32)).numpy()
+        except vc.CommunicationError as error:
+            print("told", error, flush=True)
+    print("closed", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+
+
 def killed(device: vc.Device) -> None:
     """The last rank ends without a word while the others wait for it."""
-    with vc.distributed.join(device, timeout=60) as comm:
+    with _join(device) as comm:
         comm.all_reduce(device.zeros(4, vc.f32))
         device.synchronize()
         if comm.rank == comm.size - 1:
@@ -53,7 +144,7 @@ def killed(device: vc.Device) -> None:
 
 def leaving(device: vc.Device) -> None:
     """The last rank ends in order, but one collective too early."""
-    with vc.distributed.join(device, timeout=60, limit=3.0) as comm:
+    with _join(device, limit=3.0) as comm:
         if comm.rank == comm.size - 1:
             return
         try:
@@ -63,7 +154,7 @@ def leaving(device: vc.Device) -> None:
 
 
 def other_orders(device: vc.Device) -> None:
-    with vc.distributed.join(device, timeout=60, limit=2.0) as comm:
+    with _join(device, limit=2.0) as comm:
         x = device.zeros(8, vc.f32)
         try:
             if comm.rank == 0:
@@ -79,7 +170,7 @@ def other_orders(device: vc.Device) -> None:
 
 
 def other_sizes(device: vc.Device) -> None:
-    with vc.distributed.join(device, timeout=60, limit=2.0) as comm:
+    with _join(device, limit=2.0) as comm:
         try:
             comm.all_reduce(device.zeros(8 + comm.rank, vc.f32)).numpy()
         except vc.CommunicationError as error:
@@ -107,7 +198,7 @@ def _sum(device: vc.Device, comm: vc.distributed.Communicator, x: vc.DeviceArray
 
 def graphs(device: vc.Device) -> None:
     """Many replays, with work between them and data that changes."""
-    with vc.distributed.join(device, timeout=60) as comm:
+    with _join(device) as comm:
         x = device.array(np.arange(N, dtype=np.int64) * comm.rank)
         graph = _sum(device, comm, x)
         expected = [np.arange(N, dtype=np.int64) * rank for rank in range(comm.size)]
@@ -132,7 +223,7 @@ def graphs(device: vc.Device) -> None:
 
 def killed_in_a_replay(device: vc.Device) -> None:
     """The last rank ends without a word while the others' replays wait for it."""
-    with vc.distributed.join(device, timeout=60) as comm:
+    with _join(device) as comm:
         x = device.zeros(N, vc.i64)
         graph = _sum(device, comm, x)
         graph.replay()
@@ -154,7 +245,7 @@ def killed_in_a_replay(device: vc.Device) -> None:
 
 def killed_before_a_replay(device: vc.Device) -> None:
     """The last rank ends before the first replay, which the others compare with it."""
-    with vc.distributed.join(device, timeout=60) as comm:
+    with _join(device) as comm:
         if comm.rank == comm.size - 1:
             time.sleep(1.0)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -253,7 +344,7 @@ def ending_with_work_in_flight(device: vc.Device) -> None:
 
 def other_steps(device: vc.Device) -> None:
     """One rank has recorded other collectives; then all the same."""
-    with vc.distributed.join(device, timeout=60, limit=20.0) as comm:
+    with _join(device, limit=20.0) as comm:
         x = device.full(8, 1, vc.i32)
         with device.record() as graph:
             comm.all_reduce(x)
@@ -272,7 +363,7 @@ def other_steps(device: vc.Device) -> None:
 
 def late_replay(device: vc.Device) -> None:
     """Rank 1 never replays its graph."""
-    with vc.distributed.join(device, timeout=60, limit=1.0) as comm:
+    with _join(device, limit=1.0) as comm:
         with device.record() as graph:
             comm.all_reduce(device.zeros(8, vc.f32))
         if comm.rank == 0:

@@ -10,7 +10,7 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.distributed.one_shot import most_bytes_of
-from vyre_cuda.distributed.one_shot_program import BYTES_OF_BLOCK, THREADS, one_shot_program, words_of
+from vyre_cuda.distributed.one_shot_program import BYTES_OF_BLOCK, THREADS, mark_of, one_shot_program, words_of
 
 DTYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16")
 OPS = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
@@ -150,13 +150,13 @@ def test_what_a_slower_rank_has_not_read_is_not_written_over(device):
     seen = []
     for epoch in (1, 2, 3):
         for rank in range(2):
-            sent[epoch & 1, rank] = (epoch << 32) | (epoch * 100 + rank)
+            sent[epoch & 1, rank] = (mark_of(epoch, vc.i32, "add", n) << 32) | (epoch * 100 + rank)
         x, out = device.full(n, epoch, vc.i32), device.zeros(n, vc.i32)
         own = device.array(sent.reshape(-1))
         kernel.launch(x, out, device.zeros(words, vc.u64), inbox, own, epochs, ended, 0, grid=1)
         assert out.numpy().tolist() == [epoch * 200 + 1] * n
         assert epochs.numpy().tolist() == [epoch]
-        marks = inbox.numpy().reshape(sent.shape) >> np.uint64(32)
+        marks = inbox.numpy().reshape(sent.shape) >> np.uint64(32) & np.uint64(0xFFFF)
         assert not marks[:, 1].any()  # the part of rank 1 is its own
         seen.append([np.unique(half).tolist() for half in marks[:, 0]])
 
@@ -274,3 +274,27 @@ def test_users_kernels_are_not_given_access(comm):
 def test_a_negative_size_is_refused(devices):
     with pytest.raises(ValueError, match="small=-1"):
         vc.distributed.local(devices[:1], small=-1)
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("differs", ["size", "op", "type"])
+def test_ranks_that_are_given_other_calls_are_told_at_the_limit(devices, differs):
+    """As many blocks, so every word comes; nobody takes it for its own."""
+    with vc.distributed.local(devices[:2], limit=0.5, small=SMALL) as comm:
+        xs = [device.full(8, 1.0, vc.f32) for device in devices[:2]]
+        other = devices[1].full(9 if differs == "size" else 8, 1, vc.f32 if differs != "type" else vc.i32)
+        with comm.group():
+            comm.ranks[0].all_reduce(xs[0])
+            comm.ranks[1].all_reduce(other, op="max" if differs == "op" else "add")
+
+        for x in (xs[0], other):
+            with pytest.raises(vc.CommunicationError, match="has not ended after"):
+                x.numpy()
+
+
+def test_marks_of_other_sizes_types_and_operations_differ():
+    kinds = [(type_, op) for type_ in (getattr(vc, name) for name in DTYPES) for op in OPS]
+    assert len({mark_of(7, type_, op, 64) for type_, op in kinds}) == len(kinds)
+    for count in (1, 500, 1 << 17):
+        near = range(max(count - 300, 1), count + 300)
+        assert len({mark_of(7, vc.f32, "add", n) for n in near}) == len(near)

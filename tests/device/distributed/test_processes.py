@@ -62,14 +62,16 @@ def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[.
         launcher: Callable[[int, int, int], dict[str, str]],
         size: int | None = None,
         started: int | None = None,
+        small: int | None = None,
     ) -> list[tuple[int, str]]:
         size = min(gpus, 4) if size is None else size
         port = _port()
         command = [sys.executable, str(RANK), kind, scene]
+        bytes_of_small = {} if small is None else {"SMALL_BYTES": str(small)}
         processes = [
             subprocess.Popen(
                 command,
-                env=os.environ | nccl | launcher(rank, size, port),
+                env=os.environ | nccl | launcher(rank, size, port) | bytes_of_small,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -149,10 +151,14 @@ def test_the_example_runs_as_a_user_runs_it(nccl, gpus, device_name):
     assert "as NumPy finds it" in done.stdout
 
 
-def test_a_rank_that_is_killed_is_named_to_the_others(start, gpus):
+WAYS = pytest.mark.parametrize("small", [None, 0], ids=["one shot", "NCCL"])
+
+
+@WAYS
+def test_a_rank_that_is_killed_is_named_to_the_others(start, gpus, small):
     if gpus < 2:
         return
-    ended = start("killed", LAUNCHERS["torchrun"])
+    ended = start("killed", LAUNCHERS["torchrun"], small=small)
 
     last = len(ended) - 1
     for status, output in ended[:-1]:
@@ -162,10 +168,11 @@ def test_a_rank_that_is_killed_is_named_to_the_others(start, gpus):
 
 
 @pytest.mark.thin
-def test_a_rank_that_leaves_too_early_is_named(start, gpus):
+@WAYS
+def test_a_rank_that_leaves_too_early_is_named(start, gpus, small):
     if gpus < 2:
         return
-    ended = start("leaving", LAUNCHERS["torchrun"])
+    ended = start("leaving", LAUNCHERS["torchrun"], small=small)
 
     for status, output in ended[:-1]:
         assert status == 0, output
@@ -174,10 +181,10 @@ def test_a_rank_that_leaves_too_early_is_named(start, gpus):
 
 
 @pytest.mark.thin
-@pytest.mark.parametrize("scene", ["other_orders", "other_sizes"])
+@pytest.mark.parametrize(("scene", "small"), [("other_orders", 0), ("other_sizes", 0), ("other_sizes", None)])
 @pytest.mark.emulator
-def test_ranks_that_do_not_agree_are_told_in_words(start, scene):
-    ended = start(scene, LAUNCHERS["torchrun"], 2)
+def test_ranks_that_do_not_agree_are_told_in_words(start, scene, small):
+    ended = start(scene, LAUNCHERS["torchrun"], 2, small=small)
 
     for status, output in ended:
         assert status == 0, output
@@ -186,17 +193,19 @@ def test_ranks_that_do_not_agree_are_told_in_words(start, scene):
 
 
 @pytest.mark.thin
-def test_graphs_are_replayed_many_times(start, gpus):
-    for status, output in start("graphs", LAUNCHERS["torchrun"], min(gpus, 2)):
+@WAYS
+def test_graphs_are_replayed_many_times(start, gpus, small):
+    for status, output in start("graphs", LAUNCHERS["torchrun"], min(gpus, 2), small=small):
         assert status == 0, output
         assert "graphs hold, and then the communicator is closed" in output
 
 
 @pytest.mark.thin
-def test_a_rank_that_is_killed_in_a_replay_is_named_to_the_others(start, gpus):
+@WAYS
+def test_a_rank_that_is_killed_in_a_replay_is_named_to_the_others(start, gpus, small):
     if gpus < 2:
         return
-    ended = start("killed_in_a_replay", LAUNCHERS["torchrun"])
+    ended = start("killed_in_a_replay", LAUNCHERS["torchrun"], small=small)
 
     for status, output in ended[:-1]:
         assert status == 0, output
@@ -312,6 +321,48 @@ def test_rank_0_that_never_comes_is_named(start):
     assert status == 0, output
     assert "for rank 0 at 127.0.0.1:" in output
     assert "did not come" in output
+
+
+# ---- small all-reduces over shared memory ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.thin)])
+def test_small_all_reduces_need_no_nccl_between_processes(start, gpus, size):
+    if gpus < size:
+        return
+    for status, output in start("small_ones", LAUNCHERS["torchrun"], size):
+        assert status == 0, output
+        assert "small 8192 \n" in output
+        assert "left over []" in output or "left over" not in output
+        assert "small ones hold" in output
+
+
+@pytest.mark.thin
+@pytest.mark.emulator
+def test_where_a_rank_cannot_share_memory_all_know_why_and_use_nccl(start):
+    for status, output in start("cannot_share", LAUNCHERS["torchrun"], 2):
+        assert status == 0, output
+        for words in (
+            "cuIpcGetMemHandle 0 rank 1: device 1 cannot share memory with other processes (cuIpcGetMemHandle gave "
+            "CUDA_ERROR_NOT_SUPPORTED)",
+            "cuIpcOpenMemHandle 0 rank 1: device 1 cannot open the memory of rank 0 (cuIpcOpenMemHandle gave "
+            "CUDA_ERROR_NOT_SUPPORTED)",
+            "sizes 0 rank 1 was given small=65, and rank 0 small=64",
+            "then 64 \n",
+        ):
+            assert words in output, output
+
+
+@pytest.mark.thin
+def test_a_rank_that_closes_its_communicator_early_is_named(start, gpus):
+    if gpus < 2:
+        return
+    (status, output), (other, _) = start("closes_early", LAUNCHERS["torchrun"], 2)
+
+    assert (status, other) == (0, 0), output
+    assert "the all_reduce of 4 elements, collective 2, of rank 0 has not ended after" in output
+    assert "; rank 1 has given " in output
+    assert "closed [1, 1]" in output
 
 
 @pytest.mark.parametrize(

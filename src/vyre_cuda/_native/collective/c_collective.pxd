@@ -49,11 +49,19 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_collectives_begin()
     vyc_status vyc_collectives_end()
     vyc_status vyc_collectives_cancel()
+    vyc_status vyc_collectives_run(
+        vyc_communicator **communicators, const vyc_collective *collectives, uint32_t count)
     vyc_status vyc_communicator_watch(vyc_communicator *communicator, vyc_communicator_state *state_out)
     vyc_status vyc_communicator_abort(vyc_communicator *communicator, const char *message)
     enum:
         VYC_ONE_SHOT_BLOCK_BYTES
     vyc_status vyc_one_shot_open(vyc_communicator **members, uint32_t count, uint64_t most_bytes)
+    enum:
+        VYC_INBOX_HANDLE_BYTES
+    vyc_status vyc_one_shot_share(vyc_communicator *communicator, uint64_t most_bytes, uint8_t *handle_out)
+    vyc_status vyc_one_shot_connect(vyc_communicator *communicator, const uint8_t *handles)
+    void vyc_one_shot_leave(vyc_communicator *communicator)
+    void vyc_one_shot_left(vyc_communicator *communicator)
     vyc_status vyc_one_shot_add(vyc_communicator *communicator, uint32_t type, uint32_t op, vyc_prepared *prepared)
     vyc_status vyc_one_shot_limit(vyc_communicator *communicator, uint64_t bytes)
     vyc_status vyc_graph_add_collectives(

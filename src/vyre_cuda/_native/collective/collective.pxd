@@ -1,3 +1,5 @@
+from libc.stdint cimport uint64_t
+
 from vyre_cuda._native.collective.c_collective cimport vyc_collective, vyc_communicator
 from vyre_cuda._native.core.context cimport Context
 
@@ -12,6 +14,15 @@ cdef class Member:
 
     cdef int enter(self) except -1
     cdef void leave(self) noexcept
+
+
+cdef class Together:
+    cdef readonly tuple members
+    cdef readonly dict types
+    cdef public uint64_t limit
+    cdef public uint64_t ready
+
+    cdef int note(self, vyc_collective *made, int i, object x, object out, int op, list keep) except -1
 
 
 # `part`: (kind, type, op, peer, what is read, what is written, count). Returns the buffers, which the caller keeps.

@@ -11,7 +11,8 @@ from vyre_cuda._native.collective.c_collective cimport (
     vyc_collectives_end, vyc_communicator, vyc_communicator_abort, vyc_communicator_check, vyc_communicator_close,
     vyc_communicator_create, vyc_communicator_release, vyc_communicator_run, vyc_communicator_state,
     vyc_communicator_watch, vyc_nccl_open, vyc_nccl_unique_id, vyc_nccl_version, VYC_ONE_SHOT_BLOCK_BYTES,
-    vyc_one_shot_add, vyc_one_shot_limit, vyc_one_shot_open,
+    VYC_INBOX_HANDLE_BYTES, vyc_collectives_run, vyc_one_shot_add, vyc_one_shot_connect, vyc_one_shot_leave,
+    vyc_one_shot_left, vyc_one_shot_limit, vyc_one_shot_open, vyc_one_shot_share,
 )
 from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.core.c_api cimport VYC_OK, vyc_buffer, vyc_status, vyc_stream
@@ -19,6 +20,9 @@ from vyre_cuda._native.core.context cimport Context, Stream, load
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.memory.adopted cimport stream_of
 from vyre_cuda._native.memory.memory cimport Buffer, Span, buffer_of
+
+cdef enum:
+    MOST_TOGETHER = 8
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST = VYC_ALL_REDUCE, VYC_ALL_GATHER, VYC_REDUCE_SCATTER, VYC_BROADCAST
 ALL_TO_ALL, SEND, RECEIVE = VYC_ALL_TO_ALL, VYC_SEND, VYC_RECEIVE
@@ -168,6 +172,47 @@ cdef class Member:
         finally:
             self.leave()
 
+    def share_one_shot(self, uint64_t most_bytes) -> bytes:
+        """Memory for small all-reduces, as a handle for the other processes. UnsupportedError where there is none."""
+        cdef uint8_t handle[VYC_INBOX_HANDLE_BYTES]
+        self.enter()
+        try:
+            with nogil:
+                check(vyc_one_shot_share(self._h, most_bytes, handle))
+        finally:
+            self.leave()
+        return (<char *>handle)[:VYC_INBOX_HANDLE_BYTES]
+
+    def connect_one_shot(self, list handles not None) -> None:
+        """The memory of the other processes, from the handles of all ranks. UnsupportedError where it cannot be had."""
+        cdef bytes joined = b"".join(handles)
+        cdef const uint8_t *data = <const uint8_t *><char *>joined
+        if len(handles) != self.size or len(joined) != self.size * VYC_INBOX_HANDLE_BYTES:
+            raise ValueError(f"{len(handles)} handles with {len(joined)} bytes, for {self.size} ranks")
+        self.enter()
+        try:
+            with nogil:
+                check(vyc_one_shot_connect(self._h, data))
+        finally:
+            self.leave()
+
+    def leave_one_shot(self) -> None:
+        """Wait, and give back what other processes share; later small all-reduces are refused."""
+        self.enter()
+        try:
+            with nogil:
+                vyc_one_shot_leave(self._h)
+        finally:
+            self.leave()
+
+    def left_one_shot(self) -> None:
+        """All ranks have left."""
+        self.enter()
+        try:
+            vyc_one_shot_left(self._h)
+        finally:
+            self.leave()
+
     def abort(self, str message not None) -> None:
         """End it: waits for the device fail with CommunicationError and the message."""
         cdef bytes encoded = message.encode()
@@ -198,6 +243,70 @@ def one_shot_open(list members not None, uint64_t most_bytes) -> None:
         for member in members[:entered]:
             (<Member>member).leave()
         free(handles)
+
+
+cdef class Together:
+    """The ranks of one process, whose small all-reduces are given by one call."""
+
+    def __init__(self, tuple members not None, dict types not None) -> None:
+        """`types`: NCCL's numbers of types by those of NumPy."""
+        if len(members) > MOST_TOGETHER:
+            raise ValueError(f"{len(members)} ranks")
+        self.members = members
+        self.types = types
+
+    def all_reduce(self, xs, outs, int op) -> bool:
+        """Of one array of each rank. False: something about the arguments must be looked at first; nothing was done."""
+        cdef vyc_collective made[MOST_TOGETHER]
+        cdef vyc_communicator *handles[MOST_TOGETHER]
+        cdef list keep = []
+        cdef int n = <int>len(self.members), entered = 0
+        if not isinstance(xs, (list, tuple)) or len(xs) != n:
+            return False
+        if outs is not None and (not isinstance(outs, (list, tuple)) or len(outs) != n):
+            return False
+        memset(made, 0, n * sizeof(vyc_collective))
+        for i in range(n):
+            if self.note(&made[i], i, xs[i], xs[i] if outs is None else outs[i], op, keep) == 0:
+                return False
+        try:
+            for member in self.members:
+                (<Member>member).enter()
+                handles[entered] = (<Member>member)._h
+                entered += 1
+            with nogil:
+                check(vyc_collectives_run(handles, made, <uint32_t>n))
+        finally:
+            for i in range(entered):
+                (<Member>self.members[i]).leave()
+        return True
+
+    cdef int note(self, vyc_collective *made, int i, object x, object out, int op, list keep) except -1:
+        """0: it is not plain. `keep` holds the buffers."""
+        cdef Member member = <Member?>self.members[i]
+        cdef Span source, to
+        cdef Buffer from_buffer, to_buffer
+        if not isinstance(x, Span) or not isinstance(out, Span) or load(member.context._recordings) != 0:
+            return 0
+        source, to = <Span>x, <Span>out
+        number = self.types.get(source.typenum)
+        if number is None or to.typenum != source.typenum or to.count != source.count:
+            return 0
+        if source.count > self.limit or source.count * <uint64_t>source.dtype.itemsize > self.limit:
+            return 0
+        if self.ready >> (<int>number * 4 + op) & 1 == 0:
+            return 0
+        from_buffer = buffer_of(source)
+        to_buffer = from_buffer if to is source else buffer_of(to)
+        if from_buffer is None or to_buffer is None:
+            return 0
+        keep.append(from_buffer)
+        keep.append(to_buffer)
+        made.struct_size = sizeof(made[0])
+        made.kind, made.type, made.op, made.count = VYC_ALL_REDUCE, number, op, source.count
+        made.input, made.in_offset = from_buffer._h, source.offset
+        made.out, made.out_offset = to_buffer._h, to.offset
+        return 1
 
 
 cdef tuple collective_of(vyc_collective *made, tuple part):
