@@ -36,13 +36,14 @@ static CUresult CUDAAPI look_up(const char *name, void **out, int version, cuuin
   return *out == NULL ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }
 
+static const char nccl_library[] = MODEL_NCCL;
+
 void *explorer_dlopen(const char *path) {
-  (void)path;
-  return the_model;
+  return strcmp(path, nccl_library) == 0 ? (void *)(uintptr_t)nccl_library : the_model;
 }
 
 void *explorer_dlsym(void *library, const char *name) {
-  (void)library;
+  if (library == nccl_library) return find(model_nccl_rows, name);
   if (strcmp(name, "cuGetProcAddress_v2") != 0) return NULL;
   CUresult (*const function)(const char *, void **, int, cuuint64_t,
                              CUdriverProcAddressQueryResult *) = look_up;
@@ -77,11 +78,13 @@ void model_check_empty(void) {
   for (uint32_t i = 0; i < the_model->memory_count; i++)
     memories += the_model->memories[i].live && !the_model->memories[i].foreign;
   if (the_model->live_streams != 0 || the_model->live_events != 0 || the_model->live_graphs != 0 ||
-      the_model->live_execs != 0 || the_model->live_modules != 0 || the_model->holders != 0 ||
-      memories != 0)
+      the_model->live_execs != 0 || the_model->live_modules != 0 || the_model->live_comms != 0 ||
+      the_model->holders != 0 || memories != 0)
     explorer_fail("the driver still has %d streams, %d events, %d graphs, %d execs, %d modules, %d "
+                  "communicators, %d "
                   "memories, %d holders of the context",
                   (int)the_model->live_streams, (int)the_model->live_events,
                   (int)the_model->live_graphs, (int)the_model->live_execs,
-                  (int)the_model->live_modules, (int)memories, (int)the_model->holders);
+                  (int)the_model->live_modules, (int)the_model->live_comms, (int)memories,
+                  (int)the_model->holders);
 }

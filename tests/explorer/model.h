@@ -18,6 +18,7 @@
 #define MODEL_ROWS "rows"
 #define MODEL_GATHERS "vyc_gather"
 #define MODEL_RESIDENT "resident" /* stays, and takes calls from a ring */
+#define MODEL_NCCL "the model of NCCL" /* as a library */
 #define MODEL_ROW_BYTES 48u /* of its table: 16, and the parameters of a launch */
 
 /* A kernel that was given to a stream. */
@@ -30,8 +31,9 @@ typedef struct model_kernel {
   uint32_t number;     /* of it, among the kernels of one launch of a graph */
   uint32_t of_graph;   /* kernels that the graph has */
   uint32_t in_owner, out_owner;
-  const void *module; /* that has its code */
+  const void *module; /* that has its code; of a collective the communicator */
   bool gathers;       /* it is the one that reads scattered ranges */
+  bool is_collective;
 } model_kernel;
 
 /* A defect, for tests of the explorer. The first three are of the device's part of a worker. */
@@ -42,7 +44,8 @@ typedef enum model_plant {
   MODEL_ANSWERS_ANOTHER, /* call, too */
   MODEL_GATHERS_APART, /* the kernel that reads scattered ranges is on a stream of its own */
   MODEL_FORGETS_OWNED, /* what was captured runs without owning what it uses */
-  MODEL_SHARES_OWN /* a graph whose own memory is not known to be that */
+  MODEL_SHARES_OWN, /* a graph whose own memory is not known to be that */
+  MODEL_LOSES_COLLECTIVE /* of a graph */
 } model_plant;
 
 typedef struct model_hooks {

@@ -1,5 +1,6 @@
-/* Streams that others capture, what their graphs own, and what becomes of them: they are made
- * executable, run once and destroyed, by the thread that captured. */
+/* Captures: by the library into a graph that it builds; and by others, with what their graphs own
+ * and what becomes of them: they are made executable, run once and destroyed, by the thread that
+ * captured. */
 #define CUDA_NO_PROTOTYPE
 #include "model_parts.h"
 
@@ -11,28 +12,66 @@ static CUresult CUDAAPI model_cuStreamIsCapturing(CUstream handle, CUstreamCaptu
   return CUDA_SUCCESS;
 }
 
-/* Nodes run in the order of their making, so nobody asks for those that are behind. */
+static stream *captured_stream(CUstream handle, const char *function) {
+  stream *s = stream_of(handle, function);
+  if (s->captured == NULL) explorer_fail("%s of a stream that nobody captures", function);
+  return s;
+}
+
+static void begin(stream *s, graph *into) {
+  if (s->captured != NULL) explorer_fail("a capture of a stream that is captured");
+  s->captured = into;
+  s->last = NULL;
+}
+
+static graph *end(stream *s) {
+  graph *captured = s->captured;
+  s->captured = NULL;
+  return captured;
+}
+
+static CUresult CUDAAPI model_cuStreamBeginCaptureToGraph(CUstream handle, CUgraph into,
+                                                          const CUgraphNode *behind,
+                                                          const CUgraphEdgeData *edges,
+                                                          size_t count, CUstreamCaptureMode mode) {
+  (void)behind, (void)edges, (void)count, (void)mode;
+  NAMES(handle);
+  begin(stream_of(handle, "cuStreamBeginCaptureToGraph"), graph_of(into));
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuStreamEndCapture(CUstream handle, CUgraph *into) {
+  NAMES(handle);
+  *into = (CUgraph)(void *)end(captured_stream(handle, "cuStreamEndCapture"));
+  return CUDA_SUCCESS;
+}
+
 static CUresult CUDAAPI model_cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus *status,
                                                      cuuint64_t *id, CUgraph *graph_out,
                                                      const CUgraphNode **nodes, size_t *count) {
   LOOKS(handle);
-  const stream *s = stream_of(handle, "cuStreamGetCaptureInfo");
-  if (s->captured == NULL) explorer_fail("cuStreamGetCaptureInfo of a stream that nobody captures");
+  const stream *s = captured_stream(handle, "cuStreamGetCaptureInfo");
   *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   if (id != NULL) *id = 1;
   *graph_out = (CUgraph)(void *)s->captured;
-  *nodes = NULL;
-  *count = 0;
+  *nodes = &s->last;
+  *count = s->last != NULL;
   return CUDA_SUCCESS;
 }
 
+/* Nodes run in the order of their making, whatever they depend on. */
 static CUresult CUDAAPI model_cuStreamUpdateCaptureDependencies(CUstream handle, CUgraphNode *nodes,
                                                                 size_t count, unsigned flags) {
   (void)nodes, (void)count, (void)flags;
   NAMES(handle);
-  if (stream_of(handle, "cuStreamUpdateCaptureDependencies")->captured == NULL)
-    explorer_fail("cuStreamUpdateCaptureDependencies of a stream that nobody captures");
+  captured_stream(handle, "cuStreamUpdateCaptureDependencies");
   return CUDA_SUCCESS;
+}
+
+void capture_node(CUstream where, const node *n) {
+  stream *s = stream_of(where, "a capture");
+  if (s->captured == NULL) explorer_fail("work that can only be captured is given to a stream");
+  add_node(&s->last, (CUgraph)(void *)s->captured, n);
 }
 
 /* ---- user objects ---------------------------------------------------------------------------- */
@@ -83,15 +122,14 @@ void object_drop(user_object *object) {
 void model_capture_begin(uint64_t handle) {
   CUgraph captured = NULL;
   model_cuGraphCreate(&captured, 0);
-  ((stream *)(uintptr_t)handle)->captured = (graph *)(void *)captured;
+  begin((stream *)(uintptr_t)handle, graph_of(captured));
 }
 
 /* The executable graph owns what the graph owned; a planted defect makes it forget. */
 void model_capture_run(uint64_t handle) {
   stream *s = (stream *)(uintptr_t)handle;
-  const CUgraph captured = (CUgraph)(void *)s->captured;
+  const CUgraph captured = (CUgraph)(void *)end(s);
   CUgraphExec made = NULL;
-  s->captured = NULL;
   model_cuGraphInstantiateWithFlags(&made, captured, 0);
   exec *x = (exec *)(void *)made;
   if (the_model->plant == MODEL_FORGETS_OWNED) {
@@ -110,6 +148,8 @@ void model_capture_run(uint64_t handle) {
 
 #define MODELLED(X)                                                                                \
   X(cuStreamIsCapturing)                                                                           \
+  X(cuStreamBeginCaptureToGraph)                                                                   \
+  X(cuStreamEndCapture)                                                                            \
   X(cuStreamGetCaptureInfo)                                                                        \
   X(cuStreamUpdateCaptureDependencies)                                                             \
   X(cuUserObjectCreate) X(cuUserObjectRelease) X(cuGraphRetainUserObject)

@@ -19,6 +19,8 @@ CUresult CUDAAPI model_cuGraphCreate(CUgraph *out, unsigned flags) {
   MAKES();
   graph *g = take(sizeof *g);
   g->live = true;
+  g->next = the_model->graphs;
+  the_model->graphs = g;
   the_model->live_graphs++;
   *out = (CUgraph)(void *)g;
   return CUDA_SUCCESS;
@@ -33,13 +35,26 @@ CUresult CUDAAPI model_cuGraphDestroy(CUgraph handle) {
   return CUDA_SUCCESS;
 }
 
-/* Nodes run in the order of their making, which is one that their edges allow. */
-static CUresult add_node(CUgraphNode *out, CUgraph handle, const node *n) {
+CUresult add_node(CUgraphNode *out, CUgraph handle, const node *n) {
   graph *g = graph_of(handle);
   if (g->node_count >= MODEL_NODES) explorer_fail("a graph of the model has no room for a node");
   g->nodes[g->node_count] = *n;
   *out = (CUgraphNode)(uintptr_t)(++g->node_count);
   return CUDA_SUCCESS;
+}
+
+static bool have(const node *nodes, uint32_t count, const void *comm) {
+  for (uint32_t i = 0; i < count; i++)
+    if (nodes[i].kernel.module == comm) return true;
+  return false;
+}
+
+bool graphs_have(const void *comm) {
+  for (const graph *g = the_model->graphs; g != NULL; g = g->next)
+    if (g->live && have(g->nodes, g->node_count, comm)) return true;
+  for (const exec *x = the_model->execs; x != NULL; x = x->next)
+    if (x->live && have(x->nodes, x->node_count, comm)) return true;
+  return false;
 }
 
 static CUresult CUDAAPI model_cuGraphAddKernelNode(CUgraphNode *out, CUgraph handle,
@@ -114,6 +129,8 @@ CUresult CUDAAPI model_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph han
   const graph *g = graph_of(handle);
   exec *x = take(sizeof *x);
   x->live = true;
+  x->next = the_model->execs;
+  the_model->execs = x;
   x->node_count = g->node_count;
   memcpy(x->nodes, g->nodes, sizeof x->nodes);
   x->owned = object_retain(g->owned);
@@ -173,9 +190,13 @@ static CUresult CUDAAPI model_cuGraphUpload(CUgraphExec handle, CUstream where) 
 /* Within the device, as cuMemcpyDtoDAsync: what is copied becomes the number of the operation. */
 static void copy_as_kernel(node *n) {
   if (n->kind != WORK_COPY || !is_device(n->to) || !is_device(n->from)) return;
-  *n = (node){
-      .kind = WORK_KERNEL,
-      .kernel = {.in = n->from, .out = n->to, .value = the_model->hooks.operation(), .count = 1}};
+  *n = (node){.kind = WORK_KERNEL,
+              .kernel = {.module = n->kernel.module,
+                         .is_collective = n->kernel.is_collective,
+                         .in = n->from,
+                         .out = n->to,
+                         .value = the_model->hooks.operation(),
+                         .count = 1}};
 }
 
 /* A kernel for each row, in the place of those with a table. */
@@ -221,7 +242,8 @@ CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) {
   X(cuGraphAddMemsetNode)                                                                          \
   X(cuGraphAddBatchMemOpNode)                                                                      \
   X(cuGraphKernelNodeSetAttribute)                                                                 \
-  X(cuGraphInstantiateWithFlags) X(cuGraphExecKernelNodeSetParams)                                 \
-      X(cuGraphExecMemcpyNodeSetParams) X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy)    \
-          X(cuGraphUpload) X(cuGraphLaunch)
+  X(cuGraphInstantiateWithFlags)                                                                   \
+  X(cuGraphExecKernelNodeSetParams)                                                                \
+  X(cuGraphExecMemcpyNodeSetParams)                                                                \
+  X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch)
 const model_row model_graph_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

@@ -64,6 +64,7 @@ typedef struct user_object {
 } user_object;
 
 typedef struct graph {
+  struct graph *next; /* of all there were */
   bool live;
   uint32_t node_count;
   node nodes[MODEL_NODES];
@@ -73,7 +74,8 @@ typedef struct graph {
 struct stream {
   bool live, foreign;
   uint32_t number;
-  graph *captured; /* by others; NULL: nobody captures it */
+  graph *captured; /* that its work goes into; NULL: nobody captures it */
+  CUgraphNode last; /* that was captured; NULL: none */
   work *first, **end;
 };
 
@@ -84,6 +86,7 @@ struct event {
 };
 
 struct exec {
+  exec *next; /* of all there were */
   bool live;
   uint32_t node_count;
   node nodes[MODEL_NODES];
@@ -105,7 +108,9 @@ typedef struct model {
   stream *streams[MODEL_STREAMS];
   memory memories[MODEL_MEMORIES];
   stream *wanted;
-  int64_t live_streams, live_events, live_graphs, live_execs, live_modules, holders;
+  graph *graphs;
+  exec *execs;
+  int64_t live_streams, live_events, live_graphs, live_execs, live_modules, live_comms, holders;
   CUcontext current[EXPLORER_THREADS];
   CUstreamCaptureMode mode[EXPLORER_THREADS];
 } model;
@@ -172,9 +177,15 @@ CUresult CUDAAPI model_cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph han
                                                    unsigned long long flags);
 CUresult CUDAAPI model_cuGraphExecDestroy(CUgraphExec handle);
 CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where);
+/* Nodes run in the order of their making, which is one that their edges allow. */
+CUresult add_node(CUgraphNode *out, CUgraph handle, const node *n);
+/* Whether a graph that is there, or an executable one, has work of a communicator. */
+bool graphs_have(const void *comm);
 
 /* ---- captures (model_captures.c) ------------------------------------------------------------- */
 
+/* A node of the graph that the stream captures into. */
+void capture_node(CUstream where, const node *n);
 /* Of NULL, too. */
 user_object *object_retain(user_object *object);
 void object_drop(user_object *object);
@@ -198,6 +209,6 @@ typedef struct model_row {
 #define MODEL_ROW(name) {#name, (void (*)(void))model_##name},
 
 extern const model_row model_context_rows[], model_stream_rows[], model_memory_rows[],
-    model_kernel_rows[], model_graph_rows[], model_capture_rows[];
+    model_kernel_rows[], model_graph_rows[], model_capture_rows[], model_nccl_rows[];
 
 #endif

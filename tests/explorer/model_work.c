@@ -19,6 +19,7 @@ static void check_row(const model_kernel *kernel) {
 }
 
 static void run_node(const work *w, node *n) {
+  if (n->kernel.is_collective && the_model->plant == MODEL_LOSES_COLLECTIVE) return;
   switch (n->kind) {
   case WORK_KERNEL:
     if (n->kernel.row != 0) check_row(&n->kernel);

@@ -23,6 +23,10 @@
   X("graph-made", graph_made)                                                                      \
   X("graph-timed", graph_timed)                                                                    \
   X("graph-turns", graph_in_turns)                                                                 \
+  X("collective", collective_replay)                                                               \
+  X("collective-made", collective_made)                                                            \
+  X("communicator-watch", communicator_watch)                                                      \
+  X("communicator-close", communicator_close)                                                      \
   X("graph-rows", graph_of_rows)                                                                   \
   X("graph-steps", graph_of_steps)                                                                 \
   X("graph-launch", graph_launch)                                                                  \

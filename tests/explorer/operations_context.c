@@ -98,7 +98,7 @@ void operate_read_history(uint32_t thread) {
 void operate_close_context(uint32_t thread) {
   scene *s = the_scene();
   (void)thread;
-  s->closing = true;
+  s->closing = s->refuses_collectives = true;
   while (s->capturing != 0) explorer_wait_round(); /* they would run what is gone */
   const vyc_status status = vyc_context_close(s->context);
   if (status != VYC_OK) scene_ok(status, "close");

@@ -97,8 +97,8 @@ void operate_worker_awaited(uint32_t thread) {
                                                       .other = STREAM_WORKER},
                                     BY_ITSELF, 0);
   vyc_status waits = vyc_stream_wait_worker(s->spare[thread], s->worker);
-  while (waits == VYC_E_UNAVAILABLE && s->pausing > 0 && !s->closing) {
-    explorer_wait_round(); /* until it is resumed */
+  while (waits == VYC_E_UNAVAILABLE && s->pauses && !s->closing && !s->worker_closing) {
+    explorer_wait_round(); /* until it is resumed, if that was not meanwhile */
     waits = vyc_stream_wait_worker(s->spare[thread], s->worker);
   }
   scene_leave(wait, waits);
@@ -174,15 +174,11 @@ void operate_worker_pause(uint32_t thread) {
   scene *s = the_scene();
   vyc_worker_stats stats = {.struct_size = sizeof stats};
   (void)thread;
-  s->pausing++;
-  if (scene_ok(vyc_worker_pause(s->worker, -1), "a pause")) {
-    if (scene_ok(vyc_worker_stats_get(s->worker, &stats), "the statistics of a worker") &&
-        stats.running != 0)
-      explorer_fail("a worker that is paused has %u blocks on the device", stats.running);
-    const vyc_status status = vyc_worker_resume(s->worker);
-    if (status != VYC_E_INVALID || !s->worker_closing) scene_ok(status, "the end of a pause");
-  }
-  s->pausing--;
+  if (!scene_pause_worker()) return;
+  if (scene_ok(vyc_worker_stats_get(s->worker, &stats), "the statistics of a worker") &&
+      stats.running != 0)
+    explorer_fail("a worker that is paused has %u blocks on the device", stats.running);
+  scene_resume_worker();
 }
 
 void operate_worker_close(uint32_t thread) {
@@ -191,6 +187,7 @@ void operate_worker_close(uint32_t thread) {
   scene_run run;
   (void)thread;
   s->worker_closing = true;
+  s->refuses_collectives = true; /* it ends all pauses */
   if (!scene_ok(vyc_worker_close(s->worker, -1), "the close of a worker")) return;
   const uint32_t number = enter_host("call of a worker that is closed", 0);
   take_host(&run, &in, &result, number);
@@ -205,6 +202,7 @@ void operate_worker_made(uint32_t thread) {
   vyc_worker *worker = NULL;
   uint64_t in = SCENE_INPUT + thread, result = UINT64_MAX;
   scene_run run;
+  s->refuses_collectives = true; /* it is not paused */
   if (!scene_ok(scene_make_worker(&worker, 1), "a worker")) return;
   const uint32_t number = enter_host("call of a worker of its own", 1);
   take_host(&run, &in, &result, number);

@@ -105,6 +105,7 @@ int explorer_key_create(pthread_key_t *key);
 #define pthread_cond_signal(c) (EXPLORER_AT("cond_signal", c), explorer_cond_wake(c))
 #define pthread_cond_broadcast(c) (EXPLORER_AT("cond_signal", c), explorer_cond_wake(c))
 #define pthread_create(t, a, f, d) ((void)(a), explorer_thread_create(t, f, d))
+#define pthread_detach(t) ((void)(t), 0)
 #define pthread_self() explorer_thread_self()
 #define pthread_sigmask(h, s, o) ((void)(h), (void)(s), (void)(o), 0)
 #define write(f, d, n) ((void)(d), explorer_write(f, n))

@@ -9,7 +9,10 @@ static scene *current_scene;
 scene *the_scene(void) { return current_scene; }
 
 static uint32_t origin;
-void scene_prepare_process(void) { MUST(vyc_origin_add(&origin, "explorer.c:1")); }
+void scene_prepare_process(void) {
+  MUST(vyc_origin_add(&origin, "explorer.c:1"));
+  MUST(vyc_nccl_open(MODEL_NCCL));
+}
 uint32_t scene_origin(void) { return origin; }
 
 static model_plant planted;
@@ -253,29 +256,6 @@ static vyc_status make_resident(vyc_prepared **prepared_out) {
   return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
 }
 
-vyc_status scene_make_worker(vyc_worker **worker_out, uint32_t blocks) {
-  scene *s = the_scene();
-  const vyc_worker_desc desc = {.struct_size = sizeof desc,
-                                .kernel_count = 1,
-                                .kernels = &s->copying,
-                                .idle_ns = 1000000000,
-                                .first = 1,
-                                .blocks = blocks};
-  return vyc_worker_create(worker_out, s->resident, &desc);
-}
-
-/* It is not on the device afterwards. */
-static void warm_worker(scene *s) {
-  uint64_t in = 0, result = 0;
-  scene_run run;
-  scene_fill_run(&run, NULL, &s->x, 0, &s->out, 0);
-  run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
-  run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
-  MUST(vyc_worker_run(s->worker, NULL, 0, &run.run));
-  MUST(vyc_worker_pause(s->worker, -1));
-  MUST(vyc_worker_resume(s->worker));
-}
-
 /* The library has had as many downloads as it wants before it loads the kernel; beside a worker it
  * would not. */
 static void make_gathering(scene *s) {
@@ -378,7 +358,7 @@ void scene_make(void *setting) {
   for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) warm_launch(s->spare[i], &s->hot, &s->out);
   make_call(s);
   warm_host_run(s);
-  warm_worker(s);
+  scene_warm_worker();
   if ((*(uint32_t *)setting & SETTING_GATHERS) != 0) make_gathering(s);
   MUST(vyc_context_synchronize(s->context));
   forget_warming(s);

@@ -71,8 +71,12 @@ typedef struct scene {
   vyc_prepared *copying; /* its input is copied to the device, unless it stays there */
   vyc_prepared *resident;
   vyc_worker *worker; /* with two blocks if streams are far */
-  uint32_t pausing; /* threads */
+  bool pauses; /* an operation does, or did */
   bool worker_closing;
+  vyc_communicator *communicator; /* of one rank */
+  vyc_graph *communicating; /* x to hot by the kernel, and that to out by an all-reduce */
+  uint64_t collectives; /* operations that have some */
+  bool refuses_collectives; /* for what another operation does */
   vyc_prepared *rows; /* many launches of `copying` as one */
   uint64_t input[ORDER_MOST]; /* that the kernel of an operation must find; 0: any */
   uint64_t dropped[EXPLORER_CALLERS], cells[EXPLORER_CALLERS][2]; /* host memory */
@@ -116,6 +120,8 @@ void scene_make(void *setting);
 vyc_status scene_read_ranges(uint64_t values[4], uint32_t thread);
 /* Runs on each thread once, which has its number from then on. */
 void scene_number_thread(void *unused);
+/* The same on the first of them, which makes what takes a thread of the library's. */
+void scene_make_communicator(void *unused);
 /* What is right before the threads begin. */
 void scene_begin(uint32_t setting);
 /* Runs on thread 0 when the others have ended: reads everything, releases everything. */
@@ -130,6 +136,13 @@ void scene_hand_over(uint32_t operation);
 void scene_take_over(uint32_t operation);
 /* Of `copying`. */
 vyc_status scene_make_worker(vyc_worker **worker_out, uint32_t blocks);
+/* It is not on the device afterwards. */
+void scene_warm_worker(void);
+/* Nothing where there is no worker. False: it was closed before, or the context. */
+bool scene_pause_worker(void);
+void scene_resume_worker(void);
+/* Of the communicator; step 0 has the scalar. */
+vyc_status scene_make_communicating(vyc_graph **graph_out, uint64_t value);
 vyc_status scene_make_asserting(vyc_prepared **prepared_out);
 /* The same for what must not fail and is no operation of the model. True: it may go on. */
 bool scene_ok(vyc_status status, const char *what);

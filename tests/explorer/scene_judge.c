@@ -20,6 +20,8 @@ static void release_objects(scene *s) {
   vyc_call_release(s->call);
   vyc_replay_release(s->replay);
   vyc_graph_release(s->graph);
+  vyc_communicator_release(s->communicator); /* the graph holds it */
+  vyc_graph_release(s->communicating);
   vyc_worker_release(s->worker);
   vyc_prepared_release(s->resident);
   vyc_buffer_release(s->between);

@@ -70,7 +70,9 @@ void scene_leave(uint32_t operation, vyc_status status) {
   scene *s = the_scene();
   ORDER_POINT("end", &s->order);
   const order_operation *o = &s->order.list[operation];
-  const bool is_done = scene_ok(status, o->name);
+  const bool is_refused =
+      status == VYC_E_INVALID && s->refuses_collectives && (s->collectives >> operation & 1) != 0;
+  const bool is_done = !is_refused && scene_ok(status, o->name);
   if (is_done && s->kernels[operation] != SCENE_ANY_KERNELS && o->launched != s->kernels[operation])
     explorer_fail("%s (%u) gave the device %u kernels, not %u", o->name, operation, o->launched,
                   s->kernels[operation]);

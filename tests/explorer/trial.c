@@ -49,7 +49,8 @@ bool run_trial(const trial *t, const explorer_plan *plan) {
 }
 
 static void prepare_snapshot(uint32_t number) {
-  void (*const runs[])(void *) = {scene_number_thread, scene_number_thread, scene_number_thread};
+  void (*const runs[])(void *) = {scene_make_communicator, scene_number_thread,
+                                  scene_number_thread};
   void *const none[] = {NULL, NULL, NULL};
   uint32_t setting = scenes[number];
   if (!explorer_run_alone(scene_make, &setting) ||
