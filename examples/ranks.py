@@ -58,7 +58,7 @@ def points(rank: int, count: int) -> npt.NDArray[np.float32]:
 
 @vc.kernel
 def gradient(x: vc.In[vc.f32], y: vc.In[vc.f32], line: vc.In[vc.f32], out: vc.InOut[vc.f32], share: vc.f32):
-    i = vc.global_id.x
+    i = vc.work(x.size)
     if i < x.size:
         wrong = line[0] * x[i] + line[1] - y[i]
         vc.atomic_add(out, 0, wrong * x[i] * share)

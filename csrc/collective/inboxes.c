@@ -112,15 +112,6 @@ static vyc_status check_members(vyc_communicator *const *members, uint32_t count
   return VYC_OK;
 }
 
-vyc_status vyc__one_shot_check(const vyc_communicator *c, uint64_t most_bytes) {
-  VYC_REQUIRE_IN("one_shot", most_bytes > 0 && most_bytes % VYC_ONE_SHOT_BLOCK_BYTES == 0);
-  VYC_REQUIRE_IN("one_shot", most_bytes <= UINT32_MAX / 16);
-  VYC_REQUIRE_IN("one_shot", atomic_load(&c->one_shot) == NULL);
-  if (c->size <= (int32_t)VYC_ONE_SHOT_RANKS) return VYC_OK;
-  return vyc__fail(VYC_E_UNSUPPORTED, "one_shot", "%d ranks; there can be %u", c->size,
-                   VYC_ONE_SHOT_RANKS);
-}
-
 vyc_status vyc_one_shot_open(vyc_communicator *const *members, uint32_t count,
                              uint64_t most_bytes) {
   VYC_REQUIRE(members != NULL && count > 0 && members[0] != NULL);
@@ -244,4 +235,21 @@ void vyc__one_shot_free(vyc_communicator *c) {
   }
   group_release(o->group);
   free(o);
+}
+
+void vyc_one_shot_leave(vyc_communicator *communicator) {
+  vyc_scope scope;
+  if (communicator == NULL || !vyc__communicator_enter(communicator->child.context, &scope)) return;
+  vyc_context *context = communicator->child.context;
+  vyc_one_shot *o = atomic_load(&communicator->one_shot);
+  vyc__record_keep();
+  if (o != NULL && o->shared != 0 && vyc__one_shot_end(communicator, o))
+    vyc__shared_close(context, o);
+  vyc__record_resume();
+  vyc__leave(context, &scope);
+}
+
+void vyc_one_shot_left(vyc_communicator *communicator) {
+  vyc_one_shot *o = communicator == NULL ? NULL : atomic_load(&communicator->one_shot);
+  if (o != NULL) o->is_alone = true;
 }

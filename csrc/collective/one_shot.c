@@ -51,6 +51,15 @@ vyc_status vyc_one_shot_limit(vyc_communicator *communicator, uint64_t bytes) {
   return VYC_OK;
 }
 
+vyc_status vyc__one_shot_check(const vyc_communicator *c, uint64_t most_bytes) {
+  VYC_REQUIRE_IN("one_shot", most_bytes > 0 && most_bytes % VYC_ONE_SHOT_BLOCK_BYTES == 0);
+  VYC_REQUIRE_IN("one_shot", most_bytes <= UINT32_MAX / 16);
+  VYC_REQUIRE_IN("one_shot", atomic_load(&c->one_shot) == NULL);
+  if (c->size <= (int32_t)VYC_ONE_SHOT_RANKS) return VYC_OK;
+  return vyc__fail(VYC_E_UNSUPPORTED, "one_shot", "%d ranks; there can be %u", c->size,
+                   VYC_ONE_SHOT_RANKS);
+}
+
 /* ---- launches -------------------------------------------------------------------------------- */
 
 bool vyc__one_shot_takes(vyc_communicator *c, uint64_t bytes) {

@@ -53,9 +53,11 @@ static inline uint64_t vyc__inbox_bytes(uint64_t most_bytes, uint32_t size) {
   return 2 * size * (most_bytes / sizeof(uint32_t)) * sizeof(uint64_t);
 }
 
+/* Whether there can be inboxes of that many bytes for all ranks of the communicator. */
+vyc_status vyc__one_shot_check(const vyc_communicator *communicator, uint64_t most_bytes);
+
 /* ---- inboxes.c ---- */
 
-vyc_status vyc__one_shot_check(const vyc_communicator *communicator, uint64_t most_bytes);
 /* Its own kernels end; whether they have. Later launches are refused. */
 bool vyc__one_shot_end(vyc_communicator *communicator, vyc_one_shot *one_shot);
 

@@ -170,20 +170,3 @@ void vyc__shared_free(vyc_context *context, vyc_one_shot *o) {
   vyc__record_resume();
   o->shared = 0;
 }
-
-void vyc_one_shot_leave(vyc_communicator *communicator) {
-  vyc_scope scope;
-  if (communicator == NULL || !vyc__communicator_enter(communicator->child.context, &scope)) return;
-  vyc_context *context = communicator->child.context;
-  vyc_one_shot *o = atomic_load(&communicator->one_shot);
-  vyc__record_keep();
-  if (o != NULL && o->shared != 0 && vyc__one_shot_end(communicator, o))
-    vyc__shared_close(context, o);
-  vyc__record_resume();
-  vyc__leave(context, &scope);
-}
-
-void vyc_one_shot_left(vyc_communicator *communicator) {
-  vyc_one_shot *o = communicator == NULL ? NULL : atomic_load(&communicator->one_shot);
-  if (o != NULL) o->is_alone = true;
-}

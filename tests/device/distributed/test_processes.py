@@ -137,7 +137,7 @@ def test_a_broadcast_of_the_callers_own_joins_ranks(start, tmp_path):
 def test_the_example_runs_as_a_user_runs_it(nccl, gpus, device_name):
     kind = "emulator" if str(device_name).startswith("emulator") else "cuda"
     size = min(gpus, 2)
-    points = ["--points", "128"] if kind == "emulator" else []
+    points = ["--points", "1000"] if kind == "emulator" else []  # more than a block
     done = subprocess.run(
         [sys.executable, str(EXAMPLE), "--device", kind, "--ranks", str(size), *points],
         env=os.environ | nccl,
