@@ -20,8 +20,9 @@ namespace {
 
 constexpr uint8_t kPoison = 0xA5;
 constexpr uint64_t kPage = 4096;
-// Device blocks from this size on are mapped, and the size of the file that they are mapped from.
-constexpr uint64_t kMappedFrom = 1 << 20;
+// Device blocks from this size on are mapped, so that processes can share them; and the size of the
+// file that they are mapped from.
+constexpr uint64_t kMappedFrom = 2 << 20;
 constexpr uint64_t kPoisonFile = 16 << 20;
 
 // Device memory is aligned to 256 bytes and to no more, so that no caller comes to rely on more.

@@ -299,7 +299,7 @@ class Communicator:
     def close(self) -> None:
         """Wait for the device's work and leave the group. Graphs that have its collectives end before; their replays
         are refused from then on."""
-        self._watcher.stop()
+        self._watcher.close(self._member)
         if self._one_shot is not None and not self._member.is_closed:
             self._one_shot.leave()
         self._member.close()

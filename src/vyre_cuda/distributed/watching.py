@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from contextlib import suppress
 from typing import Any
 
 from vyre_cuda._native.collective.collective import Member
@@ -37,6 +38,21 @@ class Watcher:
         if self._thread is not threading.current_thread():
             self._thread.join()
 
+    def close(self, member: Member) -> None:
+        """Stop, and tell the others that this rank gives no more: what it waits for in its close may be them."""
+        self.stop()
+        if self.session is None or member.is_closed:
+            return
+        with suppress(Error):  # the device is lost, or rank 0 is gone
+            _, issued, digest, _, last, count, _ = member.watch()
+            self._publish((issued, digest, last, count), has_closed=True)
+
+    def _publish(self, state: tuple[Any, ...], has_closed: bool = False) -> None:
+        issued, digest, last, count = state
+        told = {"number": self.number, "issued": issued, "digest": f"{digest:016x}", "last": last, "count": count}
+        if self.session is not None:
+            self.session.publish(told | {"has_closed": has_closed})
+
     def explained(self, rank: int, what: str, error: CommunicationError) -> CommunicationError:
         """An error of NCCL in a call: with the rank whose end it comes from, where one has ended."""
         session = self.session
@@ -54,9 +70,7 @@ class Watcher:
         state = (issued, digest, last, count)
         if self.session is not None and state != self._told:
             self._told = state
-            self.session.publish(
-                {"number": self.number, "issued": issued, "digest": f"{digest:016x}", "last": last, "count": count}
-            )
+            self._publish(state)
         why = self._reason(member, waiting, error, state)
         if why is not None:
             member.abort(why)
@@ -89,6 +103,8 @@ class Watcher:
                 continue
             if other is None or other["number"] != self.number:
                 words.append(f"rank {rank} has given none")
+            elif other["has_closed"]:
+                words.append(f"rank {rank} has closed its communicator after {other['issued']}")
             elif other["issued"] != issued:
                 words.append(f"rank {rank} has given {other['issued']} (the last: {other['last']} of {other['count']})")
             elif other["digest"] != f"{digest:016x}":

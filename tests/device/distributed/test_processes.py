@@ -176,8 +176,9 @@ def test_a_rank_that_leaves_too_early_is_named(start, gpus, small):
 
     for status, output in ended[:-1]:
         assert status == 0, output
-        assert "left the group while rank" in output
-        assert str(len(ended) - 1) in output
+        # Its close may wait for NCCL, and so for the others.
+        left = f"rank {len(ended) - 1} left the group while rank" in output
+        assert left or f"rank {len(ended) - 1} has closed its communicator after" in output
 
 
 @pytest.mark.thin
@@ -361,7 +362,7 @@ def test_a_rank_that_closes_its_communicator_early_is_named(start, gpus):
 
     assert (status, other) == (0, 0), output
     assert "the all_reduce of 4 elements, collective 2, of rank 0 has not ended after" in output
-    assert "; rank 1 has given " in output
+    assert "; rank 1 has closed its communicator after 1" in output
     assert "closed [1, 1]" in output
 
 
