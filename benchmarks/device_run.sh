@@ -146,7 +146,7 @@ part_grown() {
 
 part_recordings() {
   OUT="$OUT/results" with_mps timeout 590 "$python" -m tests.device.graphs.many_recordings --device "$device" \
-    --processes "$jobs" --count "${VYRE_RECORDINGS:-20000}"
+    --processes "$jobs" --count "${VYRE_RECORDINGS:-20000}" --seconds 450
 }
 
 part_conformance() {

@@ -202,23 +202,32 @@ def compare(device: vc.Device, kernels: list[vc.Kernel], seeds: range) -> Counte
     return counts
 
 
-def replayed(graph: vc.Graph, recording: Recording, counts: Counter[str]) -> Iterator[Any]:
-    """What the arrays contain after each of some replays, with an update in between; or what was told."""
-    steps: list[Callable[[], None]] = [
-        graph.replay,
-        lambda: graph.replay(**recording.values(recording.seed)),
-        graph.replay,
-        lambda: graph.update(**recording.values(recording.seed + 1)),
-        graph.replay,
-        lambda: graph.replay(**recording.values(recording.seed + 2)),
+def unheard(step: str) -> None:
+    """For those whom nobody watches."""
+
+
+def replayed(
+    graph: vc.Graph, recording: Recording, counts: Counter[str], tell: Callable[[str], None] = unheard
+) -> Iterator[Any]:
+    """What the arrays contain after each of some replays, with an update in between; or what was told. `tell` hears
+    what comes next."""
+    steps: list[tuple[str, Callable[[], None]]] = [
+        ("replay 1", graph.replay),
+        ("replay 2, with values", lambda: graph.replay(**recording.values(recording.seed))),
+        ("replay 3", graph.replay),
+        ("update", lambda: graph.update(**recording.values(recording.seed + 1))),
+        ("replay 4", graph.replay),
+        ("replay 5, with values", lambda: graph.replay(**recording.values(recording.seed + 2))),
     ]
-    for step in steps:
+    for name, step in steps:
+        tell(name)
         with told() as messages:
             step()
         if messages:
             yield messages[0]
             continue
         counts["as recorded" if "as recorded" in graph.explain() else "as fused"] += 1
+        tell(f"reading after {name}")
         yield recording.contents()
 
 

@@ -1,12 +1,21 @@
 """Many random recordings, in several processes: the same bytes with fusing and without.
 
     python -m tests.device.graphs.many_recordings --device cuda --first 0 --count 20000 --processes 12
+    python -m tests.device.graphs.many_recordings --device cuda --kinds table,beside --seconds 400 --processes 8
 
 It says how often each kind of merge and each refusal came up in all processes, and writes that to a file of $OUT, or of
-`benchmarks/results`. `--add FILE` goes on where the recordings of another file end, and adds to what it counted. A
-recording that differs or fails is named by its seed; one that loses the device is tried again in a new process, alone.
-The exit status is 1 if any of them is wrong, or if a kind came up less than 500 times in 20,000 recordings. Nearly
-every merged kernel is new, so none is kept on disk. Each process needs 9 GB of an H200, for arrays of its threads.
+`benchmarks/results`. `--add FILE` goes on where the recordings of another file end, and adds to what it counted.
+Nearly every merged kernel is new, so none is kept on disk. Each process needs 9 GB of an H200, for arrays of its
+threads.
+
+A recording that differs or fails is named by its seed, and its process goes on with a new device. One that does not
+take another step for `--limit` seconds is looked at, and ended: the file has its seed, the step and what the other
+processes did then, and a folder beside the file has stacks, what the device still answers, and what `nvidia-smi` says.
+The same goes for a process that died. In the end such seeds are tried again alone. With `--connections` the driver has
+so many queues to the device (CUDA_DEVICE_MAX_CONNECTIONS), which decides how many branches of a graph share one.
+
+The exit status is 1 if any of these is wrong, or if a kind came up less than 500 times in 20,000 recordings of all
+kinds.
 """
 
 from __future__ import annotations
@@ -17,70 +26,66 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import vyre_cuda as vc
+from tests.support.watched import watching
 
 from .test_varied_recordings import LEAST, SLICE
-from .varied_recordings import Kernels, compare
+from .varied_recordings import KINDS, Kernels, compare, doubled, kind_of
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
-_PART = 50  # seeds of one task
+WORK = "tests.device.graphs.many_recordings:Recordings"
+_LOOK = 5.0  # seconds that a kernel on another stream may take
 
 
-class _Here:
-    """What a process keeps from one task to the next."""
+class Recordings:
+    """The recordings of a process, for tests/support/watched."""
 
-    device: vc.Device | None = None
-    kernels: Kernels | None = None
+    def __init__(self, name: str, tell: Callable[[str], None]) -> None:
+        tell("opens the device")
+        self.device = vc.Device(int(name) if name.isdigit() else name)
+        tell("compiles the kernels")
+        self.kernels = Kernels(self.device)
+        tell("runs a kernel on another stream")
+        self._stream = self.device.stream()
+        self._arrays = [self.device.array(np.ones(32, np.float32)) for _ in range(2)]
+        self._doubled = self.device.compile(doubled())
+        self._doubled.launch(*self._arrays, stream=self._stream)
+        self._stream.synchronize()
 
-
-def compared(name: str, seeds: range) -> tuple[Counter[str], list[tuple[int, str]], list[int]]:
-    """How often what came up in these recordings, which are wrong and why, and those not reached by a lost device."""
-    if _Here.device is None or _Here.kernels is None:
-        _Here.device = vc.Device(int(name) if name.isdigit() else name)
-        _Here.kernels = Kernels(_Here.device)
-    counts: Counter[str] = Counter()
-    wrong: list[tuple[int, str]] = []
-    for seed in seeds:
+    def one(self, seed: int, tell: Callable[[str], None]) -> tuple[Counter[str], str, bool]:
+        """Whether a recording is the same with fusing; after an error of the device, another process goes on."""
         try:
-            counts += compare(_Here.device, _Here.kernels, range(seed, seed + 1))
+            return compare(self.device, self.kernels, range(seed, seed + 1), tell), "", True
         except (AssertionError, vc.Error) as error:
-            wrong.append((seed, f"{type(error).__name__}: {error}"))
-            if not isinstance(error, AssertionError):  # the device may be lost
-                _Here.device = _Here.kernels = None
-                return counts, wrong, list(range(seed + 1, seeds.stop))
-    return counts, wrong, []
+            why = f"{type(error).__name__}: {error}"
+            return Counter(), why, isinstance(error, AssertionError)
 
-
-def _parts(first: int, count: int) -> Iterator[range]:
-    for begin in range(first, first + count, _PART):
-        yield range(begin, min(begin + _PART, first + count))
-
-
-def run(name: str, first: int, count: int, processes: int) -> tuple[Counter[str], list[tuple[int, str]]]:
-    """What all of these recordings were."""
-    counts: Counter[str] = Counter()
-    wrong: list[tuple[int, str]] = []
-    parts = list(_parts(first, count))
-    begin = time.monotonic()
-    while parts:
-        left: list[range] = []
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            for found, failed, rest in pool.map(compared, [name] * len(parts), parts):
-                counts += found
-                wrong += failed
-                left += [range(rest[0], rest[-1] + 1)] if rest else []
-                if failed:
-                    print(*[f"seed {seed}: {why}" for seed, why in failed], sep="\n", flush=True)
-        parts = left
-    print(f"{counts['recordings']} recordings in {time.monotonic() - begin:.0f} s")
-    return counts, wrong
+    def look(self, write: Callable[[str], None]) -> None:
+        """Whether there is work that has not ended, which launches that may be, and whether other streams go on."""
+        write("waiting for all work:")
+        try:
+            self.device.synchronize(timeout=1)
+            write("  it has ended")
+        except vc.KernelTimeoutError as error:
+            write(f"  {error}")
+            for launch in error.launches:
+                write(f"  {launch}")
+        write("a kernel on another stream:")
+        begin = time.monotonic()
+        self._doubled.launch(*self._arrays, stream=self._stream)
+        try:
+            self._stream.synchronize(timeout=_LOOK)
+            write(f"  it has ended after {time.monotonic() - begin:.4f} s")
+        except vc.KernelTimeoutError as error:
+            write(f"  {error}")
+        write(f"looked: {self.device.stats()}")
 
 
 def keep_nothing() -> None:
@@ -89,7 +94,7 @@ def keep_nothing() -> None:
     os.environ["CUDA_CACHE_DISABLE"] = "1"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Random recordings with fusing and without.")
     parser.add_argument("--device", default="emulator", help="emulator, cuda, or a number")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
@@ -97,33 +102,83 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--add", type=Path, help="a file of earlier recordings, which end where these begin")
     parser.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", RESULTS)), help="folder of the file")
+    parser.add_argument("--kinds", default="", help=f"only these, with commas: {', '.join(KINDS)}")
+    parser.add_argument("--limit", type=float, default=60, help="seconds that a step of a recording may take")
+    parser.add_argument("--seconds", type=float, help="begin no more recordings after so many")
+    parser.add_argument("--alone", type=int, default=20, help="tries of a seed at which a process stopped")
+    parser.add_argument("--connections", type=int, help="queues of each process to the device, 1 to 32")
     options = parser.parse_args(arguments)
+    unknown = {*filter(None, options.kinds.split(","))} - {*KINDS}
+    if unknown:
+        parser.error(f"there are no recordings of the kinds {', '.join(sorted(unknown))}")
+    if options.kinds and options.add:
+        parser.error("--add is for recordings of all kinds")
+    return options
+
+
+def main(arguments: Sequence[str] | None = None, work: str = WORK) -> int:
+    options = options_of(arguments)
     keep_nothing()
     told = json.loads(options.add.read_text()) if options.add else {"first": options.first, "count": 0, "counts": {}}
-    first = told["first"] + told["count"]
-    counts, wrong = run(options.device, first, options.count, options.processes)
-    counts += Counter(told["counts"])
-    count = told["count"] + options.count
-    few = {what: counts[what] for what, least in LEAST.items() if counts[what] < least * count // SLICE}
+    first, kinds = told["first"] + told["count"], {*filter(None, options.kinds.split(","))}
+    seeds = [each for each in range(first, first + options.count) if not kinds or kind_of(each) in kinds]
+    facts = _facts(options.device)  # now, because a device may not open any more after what stopped
+    folder = options.output / f"stopped-{datetime.now(timezone.utc):%Y-%m-%dT%H%M%SZ}"
+    begin = time.monotonic()
+    result = watching.run(
+        work,
+        options.device,
+        seeds,
+        processes=options.processes,
+        folder=folder,
+        limit=options.limit,
+        seconds=options.seconds,
+        alone=options.alone,
+        environment={} if options.connections is None else {"CUDA_DEVICE_MAX_CONNECTIONS": str(options.connections)},
+        say=lambda text: print(text, flush=True),
+    )
+    counts = result.counts + Counter(told["counts"])
+    print(f"{result.counts['recordings']} recordings in {time.monotonic() - begin:.0f} s")
+    count = told["count"] + (seeds[result.given - 1] + 1 - first if result.given else 0)
+    few = {} if kinds else {w: counts[w] for w, least in LEAST.items() if counts[w] < least * count // SLICE}
     for what, number in sorted(counts.items()):
         print(f"{number:9,} {what}")
     for what, number in few.items():
         print(f"too few: {what}, {number}")
-    failed = [*told.get("wrong", []), *({"seed": seed, "why": why.splitlines()[0]} for seed, why in wrong)]
-    content = {"first": told["first"], "count": count, "counts": dict(sorted(counts.items())), "wrong": failed}
-    print(f"written: {_write(options.output, options.device, content)}")
-    return 1 if failed or few else 0
+    wrong = [*told.get("wrong", []), *({"seed": seed, "why": why.splitlines()[0]} for seed, why in result.wrong)]
+    stopped = [*told.get("stopped", []), *({**stop, "kind": _kind(stop["seed"])} for stop in result.as_lists())]
+    for stop in stopped:
+        print(f"{stop['how']}: seed {stop['seed']} ({stop['kind']}), {stop['step']}; alone {stop['alone']}")
+    content = {
+        "first": told["first"],
+        "count": count,
+        "kinds": sorted(kinds),
+        "processes": options.processes,
+        "connections": options.connections,
+        "counts": dict(sorted(counts.items())),
+        "wrong": wrong,
+        "stopped": stopped,
+        "left": [*told.get("left", []), *result.left],
+    }
+    print(f"written: {_write(options.output, {**facts, **content})}")
+    return 1 if wrong or stopped or few else 0
 
 
-def _write(folder: Path, device_name: str, content: Mapping[str, Any]) -> Path:
+def _kind(seed: int | None) -> str | None:
+    return None if seed is None else kind_of(seed)
+
+
+def _facts(device_name: str) -> dict[str, str]:
     with vc.Device(int(device_name) if device_name.isdigit() else device_name) as device:
-        name = device.properties.name
+        return {"time": "", "device": device.properties.name, "version": vc.__version__}
+
+
+def _write(folder: Path, content: dict[str, Any]) -> Path:
     now = datetime.now(timezone.utc)
-    facts = {"time": now.isoformat(timespec="seconds"), "device": name, "version": vc.__version__}
-    place = "-".join(name.lower().replace("(", "").replace(")", "").split())
+    place = "-".join(content["device"].lower().replace("(", "").replace(")", "").split())
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{now:%Y-%m-%dT%H%M%SZ}-{place}-recordings.json"
-    path.write_text(json.dumps({**facts, **content}, indent=1) + "\n")
+    path.write_text(json.dumps({**content, "time": now.isoformat(timespec="seconds")}, indent=1) + "\n")
     return path
 
 

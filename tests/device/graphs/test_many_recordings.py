@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from . import many_recordings
+from .stopping_recordings import STOPS
+
 pytestmark = [pytest.mark.device, pytest.mark.emulator]
 
 ROOT = Path(__file__).parents[3]
@@ -36,3 +39,20 @@ def test_counts_of_several_runs_are_added(tmp_path: Path) -> None:
     assert one["counts"]["recordings"] == 3
     assert both["counts"]["recordings"] == 6
     assert both["counts"]["as fused"] == 36  # six replays of each
+
+
+@pytest.mark.thin
+@pytest.mark.slow
+def test_a_recording_that_never_ends_is_told_and_the_others_are_made(tmp_path: Path) -> None:
+    words = ["--count", "6", "--processes", "2", "--alone", "2", "--limit", "600", "--output", str(tmp_path)]
+    status = many_recordings.main(words, "tests.device.graphs.stopping_recordings:Stopping")
+    (path,) = tmp_path.glob("*.json")
+    told = json.loads(path.read_text(encoding="utf-8"))
+    (stop,) = told["stopped"]
+    (look,) = tmp_path.glob(f"*/together/{stop['evidence']}/look")
+
+    assert status == 1
+    assert (told["count"], told["counts"]["recordings"], told["left"]) == (6, 5, [])
+    assert (stop["seed"], stop["how"], stop["step"]) == (STOPS, "hung", "reads what a kernel never gives")
+    assert stop["alone"] == {"ended": 0, "stopped": 1, "wrong": 0}
+    assert "spins" in look.read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ from vyre_cuda.passes.steps import Refused
 from vyre_cuda.runtime.graph.graph_steps import TablesStep
 from vyre_cuda.testing.compare import assert_same
 
-from .fused_recordings import program, replayed
+from .fused_recordings import program, replayed, unheard
 
 F32 = np.float32
 ROWS, COLUMNS = 7, 10
@@ -213,7 +213,7 @@ class Varied:
     def __init__(self, device: vc.Device, kernels: Kernels, seed: int) -> None:
         self.device, self.kernels, self.seed = device, kernels, seed
         rng = np.random.default_rng(seed)
-        self.kind = random.Random(seed).choices([*KINDS], [weight for _, weight in KINDS.values()])[0]
+        self.kind = kind_of(seed)
         self.size = LARGE if self.kind in ("element", "launch", "table", "beside") else SIZE
         self.start = [rng.integers(-9, 9, 2 * self.size).astype(F32) for _ in range(ARRAYS)]
         self.arrays = [device.array(start) for start in self.start]
@@ -423,6 +423,11 @@ KINDS: dict[str, tuple[Callable[[Varied, random.Random, vc.Graph], None], int]] 
 }
 
 
+def kind_of(seed: int) -> str:
+    """The kind of a recording."""
+    return random.Random(seed).choices([*KINDS], [weight for _, weight in KINDS.values()])[0]
+
+
 # ---- comparison ------------------------------------------------------------------------------------------------------
 
 
@@ -447,15 +452,20 @@ def counting(counts: Counter[str]) -> Iterator[None]:
         yield
 
 
-def compare(device: vc.Device, kernels: Kernels, seeds: range) -> Counter[str]:
-    """Compare recordings with and without fusing; how often what was merged and refused."""
+def compare(device: vc.Device, kernels: Kernels, seeds: range, tell: Callable[[str], None] = unheard) -> Counter[str]:
+    """Compare recordings with and without fusing; how often what was merged and refused. `tell` hears what comes
+    next."""
     counts: Counter[str] = Counter()
     for seed in seeds:
+        tell("arrays")
         recording = Varied(device, kernels, seed)
-        plain = list(replayed(recording.record(fuse=False), recording, Counter()))
+        tell("plain, recording")
+        plain = list(replayed(recording.record(fuse=False), recording, Counter(), lambda step: tell(f"plain, {step}")))
         with counting(counts):
+            tell("fused, recording")
             graph = recording.record(fuse=True)
-            fused = list(replayed(graph, recording, counts))
+            fused = list(replayed(graph, recording, counts, lambda step: tell(f"fused, {step}")))
+        tell("comparing, and the end of the graphs")
         try:
             assert len(plain) == len(fused)
             for a, b in zip(plain, fused, strict=True):
