@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from vyre_cuda.distributed.messages import MAGIC, receive, send
+from vyre_cuda.distributed.messages import MAGIC, prepare, receive, send
 
 
 class Server:
@@ -26,6 +26,12 @@ class Server:
     def close(self) -> None:
         self._listener.close()
 
+    def leave(self, rank: int) -> None:
+        """All others know when this returns, and have what was told them before."""
+        with self._lock:
+            self._left.add(rank)
+            self._tell({"op": "left", "rank": rank})
+
     def forget(self) -> None:
         """In a process that was forked from the one that serves."""
         self._listener.close()
@@ -38,7 +44,7 @@ class Server:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            prepare(connection)
             threading.Thread(target=self._serve, args=(connection,), name="vyre_cuda rank", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
@@ -48,11 +54,11 @@ class Server:
             return
         while (message := receive(connection)) is not None:
             with self._lock:
-                if message["op"] == "leave":
-                    self._left.add(rank)
-                    self._tell({"op": "left", "rank": rank})
-                    break
-                self._answer(rank, connection, message)
+                if message["op"] != "leave":
+                    self._answer(rank, connection, message)
+            if message["op"] == "leave":
+                self.leave(rank)
+                break
         with self._lock:
             if rank not in self._left:
                 self._gone.add(rank)

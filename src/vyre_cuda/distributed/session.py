@@ -14,11 +14,12 @@ import weakref
 from contextlib import suppress
 from typing import Any
 
-from vyre_cuda.distributed.messages import MAGIC, receive, send
+from vyre_cuda.distributed.messages import MAGIC, prepare, receive, send
 from vyre_cuda.distributed.server import Server
 from vyre_cuda.errors import CommunicationError, KernelTimeoutError
 
 _AFTER_LEAVING = 5.0  # seconds
+_ANSWER = 2.0  # seconds in which rank 0 answers, where it is not stopped
 
 
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -46,7 +47,8 @@ class Session:
     def __init__(self, connection: socket.socket, rank: int, size: int, server: Server | None) -> None:
         self.rank, self.size = rank, size
         self._connection, self._server = connection, server
-        self._change = threading.Condition()  # guards the rest, and sends
+        self._sending = threading.Lock()  # not the other: a send may wait, and what comes meanwhile is taken
+        self._change = threading.Condition()  # guards the rest
         self._gathered: dict[str, list[Any]] = {}
         self._missing: dict[str, list[int]] = {}
         self._states: dict[str, Any] | None = None
@@ -78,20 +80,20 @@ class Session:
         """Tell rank 0 what this rank has given to its device."""
         self._send({"op": "state", "state": state})
 
-    def states(self, timeout: float = 2.0) -> dict[int, Any]:
-        """What each rank has told; {} where rank 0 does not answer."""
+    def states(self, timeout: float = _ANSWER) -> dict[int, Any] | None:
+        """What each rank has told; None where rank 0 does not answer."""
         with self._change:
             self._states = None
         try:
             self._send({"op": "states"})
         except CommunicationError:
-            return {}
+            return None
         with self._change:
             self._change.wait_for(lambda: self._states is not None or self._is_over, timeout)
             return self._told_states()
 
-    def _told_states(self) -> dict[int, Any]:
-        return {} if self._states is None else {int(rank): state for rank, state in self._states.items()}
+    def _told_states(self) -> dict[int, Any] | None:
+        return None if self._states is None else {int(rank): state for rank, state in self._states.items()}
 
     def has_lost_ranks(self, timeout: float) -> bool:
         """Whether a rank is gone or has left, or does so within `timeout` seconds."""
@@ -101,6 +103,9 @@ class Session:
     def leave(self) -> None:
         """The process ends, as it should: the others need not call that a failure."""
         if self._is_forked:
+            return
+        if self._server is not None:  # whose threads end with the process
+            self._server.leave(self.rank)
             return
         with suppress(CommunicationError):
             self._send({"op": "leave"})
@@ -117,16 +122,16 @@ class Session:
         if not is_told:
             self._send({"op": "missing", "name": name})
         with self._change:
-            self._change.wait_for(lambda: name in self._missing or self._is_over, 2.0)
-            missing = self._missing.pop(name, [])
-        who = named(missing) if missing else "some ranks"
-        if self.left & set(missing):
+            self._change.wait_for(lambda: name in self._missing or self._is_over, _ANSWER)
+            missing = self._missing.pop(name, None)
+        if missing and self.left & set(missing):
             return CommunicationError(f"{named(missing)} left the group while rank {self.rank} waits for all {purpose}")
         for_what = f" {purpose}" if purpose else ""
-        return KernelTimeoutError(
-            f"rank {self.rank} waited {timeout:g} s for the other ranks{for_what}, and {who} of {self.size} did "
-            "not come"
-        )
+        waited = f"rank {self.rank} waited {timeout:g} s for the other ranks{for_what}, and"
+        if missing is None:
+            return KernelTimeoutError(f"{waited} rank 0, at which they meet, does not answer")
+        who = named(missing) if missing else "some ranks"
+        return KernelTimeoutError(f"{waited} {who} of {self.size} did not come")
 
     def _forget(self) -> None:
         """In a child. No lock is taken: a thread that is not there may have it."""
@@ -142,11 +147,19 @@ class Session:
                 "spawn method, and join in it"
             )
         try:
-            with self._change:
+            with self._sending:
                 send(self._connection, message)
+        except BlockingIOError:
+            self._lose()
+            raise self._lost("it takes no more messages") from None
         except OSError:
             self._lose()
-            raise self.error("its connection is closed") from None
+            raise self._lost("its connection is closed") from None
+
+    def _lost(self, why: str) -> CommunicationError:
+        if self.gone:
+            return self.error(why)
+        return CommunicationError(f"rank 0 left the group, and rank {self.rank} reaches the others by it")
 
     def _listen(self) -> None:
         while (message := receive(self._connection)) is not None:
@@ -200,19 +213,45 @@ def open_session(
                 "ranks"
             ) from None
         address = "127.0.0.1"
+    begin = time.monotonic()
     connection = _connected(address, port, rank, timeout)
-    send(connection, {"magic": MAGIC, "rank": rank, "size": size, "token": token})
-    connection.settimeout(timeout)
-    answer = receive(connection)
+    try:
+        _introduce(connection, {"magic": MAGIC, "rank": rank, "size": size, "token": token}, begin + timeout)
+    except _NoAnswer as error:
+        connection.close()
+        where = f"{address}:{port}"
+        if error.is_late:
+            raise KernelTimeoutError(
+                f"rank {rank} waited {timeout:g} s for rank 0 at {where}, which does not answer"
+            ) from None
+        raise CommunicationError(
+            f"what listens at {where} is not rank 0 of this group; set VYRE_CUDA_RENDEZVOUS_PORT to a free port for "
+            "all ranks"
+        ) from None
+    except CommunicationError:
+        connection.close()
+        raise
+    return Session(connection, rank, size, server)
+
+
+class _NoAnswer(Exception):
+    """Nothing has come, or nothing that rank 0 would say."""
+
+    def __init__(self, is_late: bool) -> None:
+        self.is_late = is_late
+
+
+def _introduce(connection: socket.socket, hello: dict[str, Any], limit: float) -> None:
+    answer = None
+    connection.settimeout(max(limit - time.monotonic(), 0.1))
+    with suppress(OSError):
+        send(connection, hello)
+        answer = receive(connection)
     connection.settimeout(None)
     if answer is None:
-        raise CommunicationError(
-            f"what listens at {address}:{port} is not rank 0 of this group; set VYRE_CUDA_RENDEZVOUS_PORT to a free "
-            "port for all ranks"
-        )
+        raise _NoAnswer(time.monotonic() >= limit)
     if answer["op"] == "refused":
-        raise CommunicationError(f"rank 0 refused rank {rank}: {answer['why']}")
-    return Session(connection, rank, size, server)
+        raise CommunicationError(f"rank 0 refused rank {hello['rank']}: {answer['why']}")
 
 
 def _connected(address: str, port: int, rank: int, timeout: float) -> socket.socket:
@@ -222,7 +261,7 @@ def _connected(address: str, port: int, rank: int, timeout: float) -> socket.soc
         try:
             connection = socket.create_connection((address, port), timeout=max(limit - time.monotonic(), 0.1))
             connection.settimeout(None)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            prepare(connection)
             return connection
         except OSError as error:
             if time.monotonic() + pause > limit:

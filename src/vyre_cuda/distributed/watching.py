@@ -7,6 +7,7 @@ waits for its device fail with the reason.
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from contextlib import suppress
 from typing import Any
@@ -18,8 +19,9 @@ from vyre_cuda.errors import CommunicationError, Error
 _PAUSE = 0.1  # seconds between two looks
 # Seconds that work may need to end although a rank has left in order: it has given all of its own before.
 _AFTER_LEAVING = 5.0
-# Seconds after an error of NCCL within which the rank whose end it comes from is known.
+# Seconds after an error of NCCL within which the rank whose end it comes from is known,
 _AFTER_ERROR = 1.0
+_OTHERS_TELL = 5.0  # and within which the others have told what they have given
 
 
 class Watcher:
@@ -70,7 +72,8 @@ class Watcher:
         state = (issued, digest, last, count)
         if self.session is not None and state != self._told:
             self._told = state
-            self._publish(state)
+            with suppress(CommunicationError):  # rank 0 is gone, which is a reason below; or it has left
+                self._publish(state)
         why = self._reason(member, waiting, error, state)
         if why is not None:
             member.abort(why)
@@ -82,7 +85,8 @@ class Watcher:
         if session is not None and session.gone:
             return str(session.error(f"rank {member.rank} ended its communicator, and what it computed is unspecified"))
         if error:
-            return f"NCCL reports error {error} for rank {member.rank}; {self._compared(member, state)}"
+            compared = self._compared(member, state, _OTHERS_TELL)
+            return f"NCCL reports error {error} for rank {member.rank}; {compared}"
         if session is not None and session.left and waiting > min(_AFTER_LEAVING, self.limit):
             return f"{named(session.left)} left the group while rank {member.rank} waits for {_described(state)}"
         if waiting > self.limit:
@@ -90,12 +94,28 @@ class Watcher:
             return f"{_described(state)} of rank {member.rank} has not ended after {waiting:.1f} s; {compared}"
         return None
 
-    def _compared(self, member: Member, state: tuple[Any, ...]) -> str:
+    def _states(self, member: Member, issued: int, patience: float) -> dict[int, Any] | None:
+        """What all have told, once they have been given as much as this rank or have ended, or `patience` is over."""
+        session, limit = self.session, time.monotonic() + patience
+        assert session is not None
+        while True:
+            told = session.states()
+            if told is None or session.gone or session.left or time.monotonic() >= limit:
+                return told
+            here = [told.get(rank) for rank in range(member.size)]
+            if all(its is not None and its["number"] == self.number and its["issued"] >= issued for its in here):
+                return told
+            if self._stop.wait(_PAUSE):
+                return told
+
+    def _compared(self, member: Member, state: tuple[Any, ...], patience: float = 0.0) -> str:
         """What the others have done instead."""
         if self.session is None:
             return "the other devices of the group may have been given other collectives"
-        others = self.session.states()
         issued, digest, *_ = state
+        others = self._states(member, issued, patience)
+        if others is None:
+            return "rank 0, which knows what the others have been given, does not answer"
         words = []
         for rank in range(member.size):
             other = others.get(rank)

@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
+import faulthandler
+import fcntl
 import os
 import signal
+import socket
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 import vyre_cuda as vc
+from vyre_cuda.distributed import shared_memory, watching
 from vyre_cuda.testing.emulator import Emulator
 
 N = 840
 SMALL = 1 << 13
+# Seconds, on a machine that does much else.
+JOINS_WITHIN = 200.0
+TOLD_WITHIN = 150.0  # less than the limit of a collective, which is no way to learn that a rank is gone
 
 
 def _join(device: vc.Device, limit: float = 300.0) -> vc.distributed.Communicator:
     """With what the test says of small all-reduces."""
     small = os.environ.get("SMALL_BYTES")
-    return vc.distributed.join(device, timeout=60, limit=limit, small=None if small is None else int(small))
+    return vc.distributed.join(device, timeout=JOINS_WITHIN, limit=limit, small=None if small is None else int(small))
+
+
+def _meet(comm: vc.distributed.Communicator, name: str) -> None:
+    """Wait for all ranks, also where the communicator has ended."""
+    assert comm._watcher.session is not None
+    comm._watcher.session.gather(name, 0, JOINS_WITHIN)
+
+
+def _late_once(comm: vc.distributed.Communicator, others: Callable[[dict[int, Any]], bool], limit: float) -> None:
+    """What has not ended is late after `limit` seconds, once the others have done what they do in this scene; before,
+    they may need long on a machine that does much else."""
+
+    def wait() -> None:
+        assert session is not None
+        while not session.left and not others(session.states() or {}):
+            time.sleep(0.02)
+        comm._watcher.limit = limit
+
+    session = comm._watcher.session
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def sums(device: vc.Device) -> None:
@@ -48,7 +77,8 @@ def sums(device: vc.Device) -> None:
 def small_ones(device: vc.Device) -> None:
     """In one shot up to SMALL bytes, of several types and operations, alone, grouped, in graphs and on streams."""
     before = Emulator().live() if device.properties.is_emulator else None
-    with vc.distributed.join(device, timeout=60, small=SMALL) as comm:
+    shared_memory._PATIENCE = JOINS_WITHIN  # with less, a rank that is late costs the others memory
+    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=SMALL) as comm:
         print("small", comm.small, comm.small_refusal, flush=True)
         size = comm.size
         for type_, combine, op in (
@@ -89,7 +119,7 @@ def small_ones(device: vc.Device) -> None:
         kinds = ("allocations", "graphs", "execs")
         now = Emulator().live()
         print("left over", [kind for kind in kinds if now.get(kind, 0) > before.get(kind, 0)], flush=True)
-    with vc.distributed.join(device, timeout=60, small=SMALL) as comm:  # of the same processes
+    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=SMALL) as comm:  # of the same processes
         assert comm.all_reduce(device.full(4, 1, vc.i32)).numpy().tolist() == [size] * 4
     print("small ones hold", flush=True)
 
@@ -100,30 +130,33 @@ def cannot_share(device: vc.Device) -> None:
     for function in ("cuIpcGetMemHandle", "cuIpcOpenMemHandle"):
         if number == 1:
             Emulator().fail(function, result=801)
-        with vc.distributed.join(device, timeout=60) as comm:
+        with vc.distributed.join(device, timeout=JOINS_WITHIN) as comm:
             print(function, comm.small, comm.small_refusal, flush=True)
             x, launches = device.full(4, 1, vc.i32), device.stats().kernel_launches
             assert comm.all_reduce(x).numpy().tolist() == [comm.size] * 4
             assert device.stats().kernel_launches == launches
-    with vc.distributed.join(device, timeout=60, small=64 + number) as comm:
+    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=64 + number) as comm:
         print("sizes", comm.small, comm.small_refusal, flush=True)
-    with vc.distributed.join(device, timeout=60, small=64) as comm:
+    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=64) as comm:
         print("then", comm.small, comm.small_refusal, flush=True)
 
 
 def closes_early(device: vc.Device) -> None:
     """The last rank closes its communicator while the others wait for it; its memory stays."""
-    with vc.distributed.join(device, timeout=60, limit=2.0, small=SMALL) as comm:
+    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=SMALL) as comm:
+        last = comm.size - 1
         comm.all_reduce(device.zeros(4, vc.f32))
         device.synchronize()
-        if comm.rank == comm.size - 1:
+        if comm.rank == last:
             comm.close()
-            time.sleep(4.0)
+            _meet(comm, "told")
             return
+        _late_once(comm, lambda states: states.get(last, {}).get("has_closed", False), 2.0)
         try:
             comm.all_reduce(device.zeros(4, vc.f32)).numpy()
         except vc.CommunicationError as error:
             print("told", error, flush=True)
+        _meet(comm, "told")
     print("closed", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
 
 
@@ -139,14 +172,16 @@ def killed(device: vc.Device) -> None:
         try:
             x.numpy()
         except vc.CommunicationError as error:
-            print("told", time.monotonic() - begin < 30, error, flush=True)
+            print("told", time.monotonic() - begin < TOLD_WITHIN, error, flush=True)
 
 
 def leaving(device: vc.Device) -> None:
     """The last rank ends in order, but one collective too early."""
-    with _join(device, limit=3.0 if device.properties.is_emulator else 20.0) as comm:  # a GPU's process ends slowly
-        if comm.rank == comm.size - 1:
+    with _join(device) as comm:
+        last = comm.size - 1
+        if comm.rank == last:
             return
+        _late_once(comm, lambda states: states.get(last, {}).get("has_closed", False), 3.0)
         try:
             comm.all_reduce(device.zeros(4, vc.f32)).numpy()
         except vc.CommunicationError as error:
@@ -154,8 +189,10 @@ def leaving(device: vc.Device) -> None:
 
 
 def other_orders(device: vc.Device) -> None:
-    with _join(device, limit=2.0) as comm:
+    watching._OTHERS_TELL = JOINS_WITHIN
+    with _join(device) as comm:
         x = device.zeros(8, vc.f32)
+        _late_once(comm, lambda states: all(states.get(rank, {}).get("issued") == 2 for rank in range(comm.size)), 2.0)
         try:
             if comm.rank == 0:
                 comm.all_reduce(x)
@@ -166,16 +203,18 @@ def other_orders(device: vc.Device) -> None:
             x.numpy()
         except vc.CommunicationError as error:
             print("told", error, flush=True)
-        time.sleep(0.5)
+        _meet(comm, "told")
 
 
 def other_sizes(device: vc.Device) -> None:
-    with _join(device, limit=2.0) as comm:
+    watching._OTHERS_TELL = JOINS_WITHIN
+    with _join(device) as comm:
+        _late_once(comm, lambda states: all(states.get(rank, {}).get("issued") == 1 for rank in range(comm.size)), 2.0)
         try:
             comm.all_reduce(device.zeros(8 + comm.rank, vc.f32)).numpy()
         except vc.CommunicationError as error:
             print("told", error, flush=True)
-        time.sleep(0.5)
+        _meet(comm, "told")
 
 
 def _sum(device: vc.Device, comm: vc.distributed.Communicator, x: vc.DeviceArray) -> vc.Graph:
@@ -235,7 +274,7 @@ def killed_in_a_replay(device: vc.Device) -> None:
             graph.replay()
             x.numpy()
         except vc.CommunicationError as error:
-            print("told", time.monotonic() - begin < 30, error, flush=True)
+            print("told", time.monotonic() - begin < TOLD_WITHIN, error, flush=True)
         try:
             graph.replay()
         except vc.CommunicationError:
@@ -260,7 +299,7 @@ def _told(use: Callable[[], object]) -> None:
     try:
         use()
     except vc.CommunicationError as error:
-        print("told", time.monotonic() - begin < 30, error, flush=True)
+        print("told", time.monotonic() - begin < TOLD_WITHIN, error, flush=True)
 
 
 def _die() -> None:
@@ -277,7 +316,7 @@ def first_killed_in_a_group(device: vc.Device) -> None:
                 _die()
             comm.recv(y, (comm.rank - 1) % comm.size)
 
-    with vc.distributed.join(device, timeout=60) as comm:
+    with vc.distributed.join(device, timeout=JOINS_WITHIN) as comm:
         x, y = device.zeros(4, vc.f32), device.zeros(4, vc.f32)
         comm.all_reduce(x)
         device.synchronize()
@@ -285,20 +324,68 @@ def first_killed_in_a_group(device: vc.Device) -> None:
         _told(lambda: comm.all_reduce(y).numpy())
 
 
-def two_killed_in_recordings(device: vc.Device) -> None:
-    """The first and the last rank end while they record."""
-    with vc.distributed.join(device, timeout=60) as comm:
+def first_killed_behind(device: vc.Device) -> None:
+    """Rank 0 ends before it has read what the others told it: their connections break, and do not just end."""
+
+    def unread(connection: socket.socket) -> int:
+        return int.from_bytes(fcntl.ioctl(connection, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+    def give_on() -> None:
+        while True:  # each look of the watching thread has more to tell
+            comm.all_reduce(x)
+            time.sleep(0.05)
+
+    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:
+        x = device.zeros(4, vc.f32)
+        if comm.rank > 0:
+            _told(give_on)
+            return
+        server = comm._watcher.session._server
+        with server._lock:
+            while not all(unread(connection) for rank, connection in server._ranks.items() if rank > 0):
+                time.sleep(0.01)
+            _die()
+
+
+def first_stopped(device: vc.Device) -> None:
+    """Rank 0 stops for good: all that the others wait for ends at its limit."""
+    with vc.distributed.join(device, timeout=JOINS_WITHIN) as comm:
         x = device.zeros(4, vc.f32)
         with device.record() as graph:
             comm.all_reduce(x)
+        comm.all_reduce(x).numpy()
+        if comm.rank == 0:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        comm._watcher.limit = 3.0
+        for use in (graph.replay, lambda: comm.all_reduce(x).numpy()):
+            try:
+                use()
+            except (vc.KernelTimeoutError, vc.CommunicationError) as error:
+                print("told", error, flush=True)
+    try:
+        vc.distributed.join(device, timeout=3.0)
+    except vc.KernelTimeoutError as error:
+        print("told", error, flush=True)
+
+
+def two_killed_in_recordings(device: vc.Device) -> None:
+    """The first and the last rank end while they record."""
+
+    def record() -> None:
+        x = device.zeros(4, vc.f32)
+        with device.record() as graph:
+            comm.all_reduce(x)  # which may know already that a rank has ended
             if comm.rank in (0, comm.size - 1):
                 _die()
-        _told(graph.replay)
+        graph.replay()
+
+    with vc.distributed.join(device, timeout=JOINS_WITHIN) as comm:
+        _told(record)
 
 
 def forked(device: vc.Device) -> None:
     """A child that ends is no end of the rank, and one that outlives its rank does not hide that end."""
-    with vc.distributed.join(device, timeout=60) as comm:
+    with vc.distributed.join(device, timeout=JOINS_WITHIN) as comm:
         comm.all_reduce(device.zeros(4, vc.f32)).numpy()
         if (child := os.fork()) == 0:
             try:
@@ -320,7 +407,7 @@ def forked(device: vc.Device) -> None:
 
 def interrupted(device: vc.Device) -> None:
     """Ctrl-C in a wait for a rank that does not take part."""
-    comm = vc.distributed.join(device, timeout=60)
+    comm = vc.distributed.join(device, timeout=JOINS_WITHIN)
     try:
         with comm:
             if comm.rank == 1:
@@ -335,11 +422,12 @@ def interrupted(device: vc.Device) -> None:
 
 def ending_with_work_in_flight(device: vc.Device) -> None:
     """Nothing is waited for, or closed; the last rank takes part in less."""
-    comm = vc.distributed.join(device, timeout=60, limit=2.0)
+    comm = vc.distributed.join(device, timeout=JOINS_WITHIN)
     x = device.zeros(4, vc.f32)
     with device.record() as graph:
         comm.all_reduce(x)
     graph.replay()
+    comm._watcher.limit = 2.0
     if comm.rank != comm.size - 1:
         graph.replay()
     print("ends", flush=True)
@@ -348,7 +436,7 @@ def ending_with_work_in_flight(device: vc.Device) -> None:
 
 def other_steps(device: vc.Device) -> None:
     """One rank has recorded other collectives; then all the same."""
-    with _join(device, limit=20.0) as comm:
+    with _join(device) as comm:
         x = device.full(8, 1, vc.i32)
         with device.record() as graph:
             comm.all_reduce(x)
@@ -375,13 +463,18 @@ def late_replay(device: vc.Device) -> None:
                 graph.replay()
             except vc.KernelTimeoutError as error:
                 print("told", error, flush=True)
-        else:
-            time.sleep(2.0)
+        _meet(comm, "told")
 
 
 def never_coming(device: vc.Device) -> None:
+    """Those that come do so at one time."""
+    folder, count = os.environ["MEET_IN"], int(os.environ["MEETING"])
+    with open(os.path.join(folder, os.environ["RANK"]), "w"):
+        pass
+    while len(os.listdir(folder)) < count:
+        time.sleep(0.01)
     try:
-        vc.distributed.join(device, timeout=2.0)
+        vc.distributed.join(device, timeout=5.0)
     except vc.KernelTimeoutError as error:
         print("told", error, flush=True)
 
@@ -400,7 +493,7 @@ def by_exchange(device: vc.Device) -> None:
         with open(path, "rb") as file:
             return file.read()
 
-    with vc.distributed.join(device, exchange, rank=rank, size=size, timeout=60) as comm:
+    with vc.distributed.join(device, exchange, rank=rank, size=size, timeout=JOINS_WITHIN) as comm:
         assert comm.all_reduce(device.full(4, 1.0, vc.f64)).numpy().tolist() == [size] * 4
     print("sums hold", rank, size, flush=True)
 
@@ -415,4 +508,5 @@ def main(kind: str, scene: str) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()  # the test that finds it late sends SIGABRT
     main(*sys.argv[1:])

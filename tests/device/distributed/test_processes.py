@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -52,6 +55,31 @@ def _port() -> int:
         return int(one.getsockname()[1])
 
 
+ENDS_WITHIN = 400.0  # seconds, on a machine that does much else
+
+
+def _outputs(processes: Sequence[subprocess.Popen[str]], stopped: int | None) -> list[str]:
+    """What each has printed. Where one does not end, all say where they are (see rank.py), and the test fails."""
+    limit = time.monotonic() + ENDS_WITHIN
+    outputs: dict[int, str] = {}
+    try:
+        for number in sorted(range(len(processes)), key=lambda number: number == stopped):
+            if number == stopped:
+                processes[number].kill()
+            outputs[number] = processes[number].communicate(timeout=max(limit - time.monotonic(), 1.0))[0]
+    except subprocess.TimeoutExpired:
+        late = [number for number, process in enumerate(processes) if process.poll() is None]
+        for number in late:
+            processes[number].send_signal(signal.SIGABRT)
+            processes[number].send_signal(signal.SIGCONT)
+        for number in range(len(processes)):
+            with suppress(subprocess.TimeoutExpired):
+                outputs[number] = outputs.get(number) or processes[number].communicate(timeout=30.0)[0]
+        said = "\n".join(f"---- rank {number}:\n{outputs.get(number)}" for number in range(len(processes)))
+        pytest.fail(f"ranks {late} have not ended after {ENDS_WITHIN:g} s\n{said}")
+    return [outputs[number] for number in range(len(processes))]
+
+
 @pytest.fixture
 def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[..., list[tuple[int, str]]]:
     """Starts ranks, and gives the exit status and the output of each."""
@@ -63,26 +91,25 @@ def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[.
         size: int | None = None,
         started: int | None = None,
         small: int | None = None,
+        stopped: int | None = None,  # the rank that stops, and is killed once the others have ended
     ) -> list[tuple[int, str]]:
         size = min(gpus, 4) if size is None else size
         port = _port()
         command = [sys.executable, str(RANK), kind, scene]
         bytes_of_small = {} if small is None else {"SMALL_BYTES": str(small)}
-        processes = [
-            subprocess.Popen(
-                command,
-                env=os.environ | nccl | launcher(rank, size, port) | bytes_of_small,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for rank in range(size if started is None else started)
-        ]
-        try:
-            outputs = [process.communicate(timeout=150)[0] for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
+        with ExitStack() as ends:  # each is killed, and then waited for
+            processes = []
+            for rank in range(size if started is None else started):
+                process = subprocess.Popen(
+                    command,
+                    env=os.environ | nccl | launcher(rank, size, port) | bytes_of_small,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+                processes.append(ends.enter_context(process))
+                ends.callback(process.kill)
+            outputs = _outputs(processes, stopped)
         return [(process.returncode, output) for process, output in zip(processes, outputs, strict=True)]
 
     return run
@@ -228,15 +255,33 @@ def test_a_rank_that_is_gone_before_the_first_replay_is_named(start, gpus):
 
 
 @pytest.mark.thin
-def test_rank_0_killed_in_a_group_is_named_to_all_others(start, gpus):
+@pytest.mark.parametrize("scene", ["first_killed_in_a_group", "first_killed_behind"])
+def test_rank_0_that_is_killed_is_named_to_all_others(start, gpus, scene):
     if gpus < 2:
         return
-    ended = start("first_killed_in_a_group", LAUNCHERS["torchrun"])
+    ended = start(scene, LAUNCHERS["torchrun"])
 
     assert ended[0][0] == -9
     for status, output in ended[1:]:
         assert status == 0, output
         assert f"told True rank 0 of {len(ended)} ranks is gone" in output
+
+
+@pytest.mark.thin
+def test_where_rank_0_is_stopped_every_wait_of_the_others_ends_at_its_limit(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("first_stopped", LAUNCHERS["torchrun"], min(gpus, 3), stopped=0)
+
+    for status, output in ended[1:]:
+        assert status == 0, output
+        replay, collective, join = (line for line in output.splitlines() if line.startswith("told"))
+        no_answer = "rank 0, at which they meet, does not answer"
+        assert no_answer in replay
+        assert "to replay a graph with collectives" in replay
+        assert "has not ended after" in collective
+        assert "rank 0, which knows what the others have been given, does not answer" in collective
+        assert no_answer in join
 
 
 @pytest.mark.thin
@@ -305,8 +350,9 @@ def test_a_rank_that_never_replays_is_named(start, gpus):
 
 
 @pytest.mark.thin
-def test_a_rank_that_never_comes_is_named(start):
-    ended = start("never_coming", LAUNCHERS["torchrun"], 3, started=2)
+def test_a_rank_that_never_comes_is_named(start, tmp_path):
+    meeting = {"MEET_IN": str(tmp_path), "MEETING": "2"}
+    ended = start("never_coming", lambda *place: LAUNCHERS["torchrun"](*place) | meeting, 3, started=2)
 
     for status, output in ended:
         assert status == 0, output
@@ -314,9 +360,10 @@ def test_a_rank_that_never_comes_is_named(start):
 
 
 @pytest.mark.thin
-def test_rank_0_that_never_comes_is_named(start):
+def test_rank_0_that_never_comes_is_named(start, tmp_path):
+    others = {"LOCAL_RANK": "0", "MEET_IN": str(tmp_path), "MEETING": "1"}
     ((status, output),) = start(
-        "never_coming", lambda rank, size, port: LAUNCHERS["torchrun"](1, 2, port) | {"LOCAL_RANK": "0"}, 2, started=1
+        "never_coming", lambda rank, size, port: LAUNCHERS["torchrun"](1, 2, port) | others, 2, started=1
     )
 
     assert status == 0, output
