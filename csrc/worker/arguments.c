@@ -50,7 +50,7 @@ static vyc_status not_begun(const vyc_worker_call *call) {
 
 /* The calls of a worker with several blocks wait here, in the thread: a test of several threads
  * whose calls began behind their streams failed on a GPU that other processes used too. */
-static bool waits_here(const vyc_worker_call *call) { return call->worker->lane_count > 1; }
+static bool waits_here(const vyc_worker_call *call) { return call->worker->ring_count > 1; }
 
 /* Work on a buffer that was submitted before has ended, or the call begins behind it; the main
  * stream is asked once for all. */
@@ -87,7 +87,7 @@ static vyc_status use_buffer(vyc_worker_call *call, const vyc_run *run, uint32_t
   const uint64_t bytes = vyc__call_bytes(call->prepared, run, i);
   call->addresses[i] = argument->buffer->address + argument->offset;
   if (bytes == 0) return VYC_OK;
-  if (call->worker->lane_count > 1)
+  if (call->worker->ring_count > 1)
     call->ranges[call->range_count++] =
         (worker_range){call->addresses[i], call->addresses[i] + bytes,
                        call->prepared->bindings[i].role != VYC_ROLE_IN};

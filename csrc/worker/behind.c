@@ -52,7 +52,7 @@ vyc_status vyc__call_open_later(const vyc_worker_call *call, uint32_t number) {
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const vyc_status status =
       VYC_CU(context, cuStreamWriteValue32, worker->behind,
-             vyc__ring_gate(call->parts[0].lane, number), number, CU_STREAM_WRITE_VALUE_DEFAULT);
+             vyc__ring_gate(call->parts[0].ring, number), number, CU_STREAM_WRITE_VALUE_DEFAULT);
   vyc__capture_restore(context->driver, mode);
   return status;
 }
@@ -78,26 +78,26 @@ vyc_status vyc__behind_finish(vyc_worker *worker, int64_t timeout_ns) {
 
 /* The caller has the claim. VYC_NOT_READY: a driver call waits for the device, and nobody may
  * launch the worker. */
-static vyc_status wait_for_lane(CUstream stream, vyc_lane *lane) {
-  vyc_worker *worker = lane->worker;
+static vyc_status wait_for_ring(CUstream stream, vyc_ring *ring) {
+  vyc_worker *worker = ring->worker;
   vyc_context *context = worker->child.context;
-  const uint32_t last = lane->next - 1;
+  const uint32_t last = ring->next - 1;
   VYC_CU_RESULT;
-  if (vyc__ring_is_answered(lane, last)) return VYC_OK;
+  if (vyc__ring_is_answered(ring, last)) return VYC_OK;
   if (atomic_load(&worker->pauses) != 0)
     return vyc__fail(VYC_E_UNAVAILABLE, "worker",
                      "the worker is paused, with calls that have not begun: resume it first");
   if (vyc__worker_is_paused(worker)) return VYC_NOT_READY;
-  VYC_TRY(vyc__lane_go_until(lane, last));
-  return VYC_CU(context, cuStreamWaitValue32, stream, vyc__ring_answer(lane, last), last,
+  VYC_TRY(vyc__ring_go_until(ring, last));
+  return VYC_CU(context, cuStreamWaitValue32, stream, vyc__ring_answer(ring, last), last,
                 CU_STREAM_WAIT_VALUE_GEQ);
 }
 
-static vyc_status wait_for_lanes(CUstream stream, vyc_worker *worker) {
+static vyc_status wait_for_rings(CUstream stream, vyc_worker *worker) {
   vyc_status status = VYC_OK;
   vyc__claim_take(&worker->claim);
-  for (uint32_t i = 0; status == VYC_OK && i < worker->lane_count; i++)
-    status = wait_for_lane(stream, &worker->lanes[i]);
+  for (uint32_t i = 0; status == VYC_OK && i < worker->ring_count; i++)
+    status = wait_for_ring(stream, &worker->rings[i]);
   vyc__claim_drop(&worker->claim);
   return status;
 }
@@ -110,7 +110,7 @@ static vyc_status wait_for_worker(vyc_stream *stream, vyc_worker *worker) {
     return vyc__fail(VYC_E_INVALID, "worker", "the stream is being captured: it cannot wait");
   vyc_pace pace = vyc__pace_begin(-1, 0);
   for (;;) {
-    const vyc_status status = wait_for_lanes(on.stream, worker);
+    const vyc_status status = wait_for_rings(on.stream, worker);
     if (status != VYC_NOT_READY) return status;
     VYC_TRY(vyc__check_usable(context));
     VYC_TRY(vyc__pace(context, &pace));

@@ -54,8 +54,8 @@ static vyc_status call_make(vyc_worker *worker, vyc_worker_call **call_out) {
   const size_t addresses = bindings * sizeof(uint64_t), held = bindings * sizeof(vyc_buffer *);
   const size_t takes = bindings * sizeof(struct worker_take);
   const size_t clears = (bindings + 1) / 2 * 2 * sizeof(uint32_t);
-  const size_t ranges = worker->lane_count > 1 ? bindings * sizeof(worker_range) : 0;
-  const size_t parts = worker->lane_count * sizeof(worker_part);
+  const size_t ranges = worker->ring_count > 1 ? bindings * sizeof(worker_range) : 0;
+  const size_t parts = worker->ring_count * sizeof(worker_part);
   vyc_worker_call *call = calloc(1, sizeof *call + results + addresses + held + takes + clears +
                                         2 * ranges + 2 * parts + worker->block_bytes);
   if (call == NULL) return vyc__fail(VYC_E_MEMORY, "worker", "out of host memory");
@@ -158,7 +158,7 @@ static void put_clear(vyc_worker_call *call, const vyc_run *run, uint32_t i, boo
                             .block = block,
                             .bytes = clearing->parameter_bytes,
                             .withheld = withheld};
-  call->parts[0].number = vyc__ring_put(call->parts[0].lane, &slot);
+  call->parts[0].number = vyc__ring_put(call->parts[0].ring, &slot);
   call->part_count = 1;
 }
 
@@ -169,57 +169,57 @@ static worker_slot slot_of(const vyc_worker_call *call, uint32_t kernel, const v
                        .bytes = call->prepared->parameter_bytes};
 }
 
-/* The caller has the claim, and there is room. All lanes are launched before one of them has a part
- * that it could begin. */
+/* The caller has the claim, and there is room. All blocks are launched before one of them has a
+ * part that it could begin. */
 static vyc_status put_parts(vyc_worker_call *call, uint32_t kernel, const vyc_run *run,
                             uint32_t count) {
   worker_slot slot = slot_of(call, kernel, run);
-  for (uint32_t i = 0; i < count; i++) VYC_TRY(vyc__lane_go_on(call->parts[i].lane, call->scope));
+  for (uint32_t i = 0; i < count; i++) VYC_TRY(vyc__ring_go_on(call->parts[i].ring, call->scope));
   slot.others = count - 1;
   for (; slot.part < count; slot.part++)
-    call->parts[slot.part].number = vyc__ring_put(call->parts[slot.part].lane, &slot);
+    call->parts[slot.part].number = vyc__ring_put(call->parts[slot.part].ring, &slot);
   call->part_count = count;
   vyc__worker_order(call);
   return VYC_OK;
 }
 
-/* The caller has the claim, and there is room. If the lane cannot be launched, or the first slot
+/* The caller has the claim, and there is room. If the ring cannot be launched, or the first slot
  * cannot be opened, nobody has seen the slots, and they are free again: a later launch, for a call
  * before these, must not find them. */
 static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
   vyc_worker *worker = call->worker;
-  vyc_lane *lane = call->parts[0].lane;
-  const uint32_t before = lane->next;
+  vyc_ring *ring = call->parts[0].ring;
+  const uint32_t before = ring->next;
   for (uint32_t i = 0; i < call->clear_count; i++)
     put_clear(call, run, call->clears[i], call->is_behind && i == 0);
   if (VYC_LIKELY(!vyc__grid_is_empty(run->grid))) {
     worker_slot slot = slot_of(call, kernel, run);
     slot.withheld = VYC_UNLIKELY(call->is_behind) && call->part_count == 0;
-    call->parts[0].number = vyc__ring_put(lane, &slot);
+    call->parts[0].number = vyc__ring_put(ring, &slot);
     call->part_count = 1;
   }
   if (call->part_count == 0) {
     vyc__worker_let_go(call);
     return VYC_OK;
   }
-  vyc_status status = vyc__lane_go_on(lane, call->scope);
+  vyc_status status = vyc__ring_go_on(ring, call->scope);
   if (VYC_UNLIKELY(call->is_behind) && status == VYC_OK)
     status = vyc__call_open_later(call, before);
   if (VYC_UNLIKELY(status != VYC_OK)) {
-    vyc__ring_take_back(lane, before);
+    vyc__ring_take_back(ring, before);
     call->part_count = 0;
     return status;
   }
-  if (worker->lane_count > 1) vyc__worker_order(call);
+  if (worker->ring_count > 1) vyc__worker_order(call);
   return VYC_OK;
 }
 
 /* The caller has the claim. Calls that nobody waits for must go on, for others wait for them. */
 static vyc_status go_on_all(vyc_worker_call *call) {
   vyc_worker *worker = call->worker;
-  for (uint32_t i = 0; i < worker->lane_count; i++)
-    if (!vyc__ring_is_empty(&worker->lanes[i]) && !vyc__ring_is_withheld(&worker->lanes[i]))
-      VYC_TRY(vyc__lane_go_on(&worker->lanes[i], call->scope));
+  for (uint32_t i = 0; i < worker->ring_count; i++)
+    if (!vyc__ring_is_empty(&worker->rings[i]) && !vyc__ring_is_withheld(&worker->rings[i]))
+      VYC_TRY(vyc__ring_go_on(&worker->rings[i], call->scope));
   return VYC_NOT_READY;
 }
 
@@ -270,7 +270,7 @@ vyc_status vyc__call_submit(vyc_worker_call *call, uint32_t kernel, const vyc_ru
 
 /* ---- until it has ended ---------------------------------------------------------------------- */
 
-/* The lane has ended before it took this part of the call. */
+/* The block has ended before it took this part of the call. */
 static vyc_status begin_again(vyc_worker_call *call, const worker_part *part) {
   vyc_worker *worker = call->worker;
   vyc_context *context = worker->child.context;
@@ -278,30 +278,30 @@ static vyc_status begin_again(vyc_worker_call *call, const worker_part *part) {
     if (!atomic_load(&context->closed)) return VYC_OK;
     return vyc__fail(VYC_E_UNAVAILABLE, "worker", "the device was closed before the call began");
   }
-  if (vyc__ring_is_withheld(part->lane)) return VYC_OK;
+  if (vyc__ring_is_withheld(part->ring)) return VYC_OK;
   if (!vyc__claim_try(&worker->claim)) return VYC_OK; /* whoever has it launches it, or lets go */
   vyc_status status = VYC_OK;
-  if (!vyc__ring_is_answered(part->lane, part->number))
-    status = vyc__lane_go_on(part->lane, call->scope);
+  if (!vyc__ring_is_answered(part->ring, part->number))
+    status = vyc__ring_go_on(part->ring, call->scope);
   vyc__claim_drop(&worker->claim);
   return status;
 }
 
 static vyc_status go_on_parts(vyc_worker_call *call) {
   for (const worker_part *part = call->parts; part < call->parts + call->part_count; part++)
-    if (VYC_UNLIKELY(!vyc__lane_is_running(part->lane)) &&
-        !vyc__ring_is_answered(part->lane, part->number))
+    if (VYC_UNLIKELY(!vyc__ring_is_running(part->ring)) &&
+        !vyc__ring_is_answered(part->ring, part->number))
       VYC_TRY(begin_again(call, part));
   return VYC_OK;
 }
 
-/* A fault is that of the context, so any lane tells it. */
+/* A fault is that of the context, so any block tells it. */
 static vyc_status ask(const vyc_worker_call *call) {
   if (call->is_behind) {
     const vyc_status status = vyc__behind_ask(call->worker, call->scope);
     if (status != VYC_NOT_READY) return status;
   }
-  return vyc__lane_ask(call->parts[0].lane, call->scope);
+  return vyc__ring_ask(call->parts[0].ring, call->scope);
 }
 
 vyc_status vyc__call_look(vyc_worker_call *call) {

@@ -1,10 +1,10 @@
-/* Which lane a call goes to, and so the order of calls. Calls of one lane run one after the other,
- * in the order in which they were put there; those of several lanes side by side. So a call goes
+/* Which ring a call goes to, and so the order of calls. Calls of one ring run one after the other,
+ * in the order in which they were put there; those of several rings side by side. So a call goes
  * behind those that use the same memory, if one of them writes it, and waits while these are in
- * more than one lane; any other goes where it begins first. One call that waits in this way keeps
+ * more than one ring; any other goes where it begins first. One call that waits in this way keeps
  * others back that use the same memory, so that these do not overtake it again and again.
  *
- * A call that follows none, and whose grid has many blocks, goes to all lanes that have nothing to
+ * A call that follows none, and whose grid has many blocks, goes to all blocks that have nothing to
  * do, a part to each. Nothing on the device depends on where the other parts are; the call has
  * ended when all have. One that is cleared first, or that waits for a stream, stays whole. */
 #include <string.h>
@@ -27,23 +27,23 @@ static bool is_kept_back(const vyc_worker_call *call) {
   return held != NULL && held != call && depends(call, held->ranges, held->range_count);
 }
 
-/* The lane with what has not been answered of these parts, if it is the one that was found; false:
+/* The ring with what has not been answered of these parts, if it is the one that was found; false:
  * there are several. */
-static bool join(const struct worker_order *other, vyc_lane **lane) {
+static bool join(const struct worker_order *other, vyc_ring **ring) {
   for (uint32_t i = 0; i < other->part_count; i++) {
     const worker_part *part = &other->parts[i];
-    if (part->lane == *lane || vyc__ring_is_answered(part->lane, part->number)) continue;
-    if (*lane != NULL) return false;
-    *lane = part->lane;
+    if (part->ring == *ring || vyc__ring_is_answered(part->ring, part->number)) continue;
+    if (*ring != NULL) return false;
+    *ring = part->ring;
   }
   return true;
 }
 
-/* The lane with calls on which this one depends, or NULL; false: there are several. Forgets those
+/* The ring with calls on which this one depends, or NULL; false: there are several. Forgets those
  * that have been answered. */
-static bool find_lane(vyc_worker_call *call, vyc_lane **lane_out) {
+static bool find_ring(vyc_worker_call *call, vyc_ring **ring_out) {
   vyc_worker_call **at = &call->worker->ordered;
-  *lane_out = NULL;
+  *ring_out = NULL;
   while (*at != NULL) {
     struct worker_order *other = &(*at)->order;
     if (vyc__parts_are_answered(other->parts, other->part_count)) {
@@ -51,53 +51,54 @@ static bool find_lane(vyc_worker_call *call, vyc_lane **lane_out) {
       *at = other->next;
       continue;
     }
-    if (depends(call, other->ranges, other->count) && !join(other, lane_out)) return false;
+    if (depends(call, other->ranges, other->count) && !join(other, ring_out)) return false;
     at = &other->next;
   }
   return true;
 }
 
-/* The last lane, if it has nothing to do: so one caller keeps one block. Else one that has nothing
- * to do, or else the one after the last. */
-static vyc_lane *choose(vyc_worker *worker) {
-  for (uint32_t i = 0; i < worker->lane_count; i++) {
-    vyc_lane *lane = &worker->lanes[(worker->turn + i) % worker->lane_count];
-    if (vyc__ring_is_empty(lane)) return lane;
+/* The last ring, if its block has nothing to do: so one caller keeps one block. Else one that has
+ * nothing to do, or else the one after the last. */
+static vyc_ring *choose(vyc_worker *worker) {
+  for (uint32_t i = 0; i < worker->ring_count; i++) {
+    vyc_ring *ring = &worker->rings[(worker->turn + i) % worker->ring_count];
+    if (vyc__ring_is_empty(ring)) return ring;
   }
-  return &worker->lanes[(worker->turn + 1) % worker->lane_count];
+  return &worker->rings[(worker->turn + 1) % worker->ring_count];
 }
 
-/* The lanes with nothing to do, from the chosen one on; as many as the grid has parts for. */
+/* The rings whose blocks have nothing to do, from the chosen one on; as many as the grid has parts
+ * for. */
 static uint32_t spread(vyc_worker_call *call, const uint32_t grid[3]) {
   vyc_worker *worker = call->worker;
   const uint64_t most = (uint64_t)grid[0] * grid[1] * grid[2] / WORKER_PART_BLOCKS;
   uint32_t count = 0;
-  for (uint32_t i = 0; i < worker->lane_count && count < most; i++) {
-    vyc_lane *lane = &worker->lanes[(worker->turn + i) % worker->lane_count];
-    if (vyc__ring_is_empty(lane)) call->parts[count++].lane = lane;
+  for (uint32_t i = 0; i < worker->ring_count && count < most; i++) {
+    vyc_ring *ring = &worker->rings[(worker->turn + i) % worker->ring_count];
+    if (vyc__ring_is_empty(ring)) call->parts[count++].ring = ring;
   }
   return count;
 }
 
 uint32_t vyc__worker_place(vyc_worker_call *call, uint32_t count, const uint32_t grid[3]) {
   vyc_worker *worker = call->worker;
-  vyc_lane *lane = &worker->lanes[0];
-  if (worker->lane_count > 1) {
+  vyc_ring *ring = &worker->rings[0];
+  if (worker->ring_count > 1) {
     if (is_kept_back(call)) return 0;
-    if (!find_lane(call, &lane)) {
+    if (!find_ring(call, &ring)) {
       if (worker->held == NULL) worker->held = call;
       return 0;
     }
-    const bool follows = lane != NULL;
-    if (!follows) lane = choose(worker);
-    worker->turn = (uint32_t)(lane - worker->lanes);
+    const bool follows = ring != NULL;
+    if (!follows) ring = choose(worker);
+    worker->turn = (uint32_t)(ring - worker->rings);
     if (!follows && count == 1 && !call->is_behind) {
       const uint32_t parts = spread(call, grid);
       if (parts > 1) return parts;
     }
   }
-  call->parts[0].lane = lane;
-  return VYC_LIKELY(vyc__ring_has_room(lane, count)) ? 1 : 0;
+  call->parts[0].ring = ring;
+  return VYC_LIKELY(vyc__ring_has_room(ring, count)) ? 1 : 0;
 }
 
 void vyc__worker_let_go(vyc_worker_call *call) {

@@ -1,4 +1,5 @@
-/* The ring of a lane: slots that the host fills and the device polls, and answers the other way.
+/* The ring of a block of the device: slots that the host fills and the device polls, and answers
+ * the other way.
  *
  * A slot is words of 8 bytes, each with four bytes of the call and the call's number above them.
  * Each is stored whole, the first one last and with release. The device takes a slot when all words
@@ -26,53 +27,53 @@ uint64_t vyc__ring_bytes(void) {
   return vyc__align_up(SLOTS_BYTES + ANSWERS_BYTES + END_BYTES, VYC_ALIGN);
 }
 
-static _Atomic uint64_t *slot_of(const vyc_lane *lane, uint32_t number) {
-  return (_Atomic uint64_t *)(uintptr_t)lane->slots + (size_t)(number & MASK) * WORKER_SLOT_WORDS;
+static _Atomic uint64_t *slot_of(const vyc_ring *ring, uint32_t number) {
+  return (_Atomic uint64_t *)(uintptr_t)ring->slots + (size_t)(number & MASK) * WORKER_SLOT_WORDS;
 }
 
-static _Atomic uint32_t *answer_of(const vyc_lane *lane, uint32_t number) {
-  return (_Atomic uint32_t *)(uintptr_t)(lane->slots + SLOTS_BYTES) +
+static _Atomic uint32_t *answer_of(const vyc_ring *ring, uint32_t number) {
+  return (_Atomic uint32_t *)(uintptr_t)(ring->slots + SLOTS_BYTES) +
          (size_t)(number & MASK) * WORKER_ANSWER_WORDS;
 }
 
 /* Written once by each launch that ends: its number above that of the call after its last one, with
  * which the next launch begins; and before that, in the next word, why it ends. */
-static _Atomic uint64_t *end_of(const vyc_lane *lane) {
-  return (_Atomic uint64_t *)(uintptr_t)(lane->slots + SLOTS_BYTES + ANSWERS_BYTES);
+static _Atomic uint64_t *end_of(const vyc_ring *ring) {
+  return (_Atomic uint64_t *)(uintptr_t)(ring->slots + SLOTS_BYTES + ANSWERS_BYTES);
 }
 
-void vyc__ring_begin(vyc_lane *lane, uint32_t first) {
-  lane->next = first;
-  atomic_store(end_of(lane), first);
+void vyc__ring_begin(vyc_ring *ring, uint32_t first) {
+  ring->next = first;
+  atomic_store(end_of(ring), first);
   for (uint32_t i = 0; i < WORKER_SLOTS; i++) {
     const uint32_t number = first + i;
-    atomic_store(answer_of(lane, number), number - WORKER_SLOTS);
+    atomic_store(answer_of(ring, number), number - WORKER_SLOTS);
     for (uint32_t word = 0; word < WORKER_SLOT_WORDS; word++)
-      atomic_store(slot_of(lane, number) + word, (uint64_t)(number - WORKER_SLOTS) << 32);
+      atomic_store(slot_of(ring, number) + word, (uint64_t)(number - WORKER_SLOTS) << 32);
   }
 }
 
-bool vyc__ring_is_answered(const vyc_lane *lane, uint32_t number) {
-  const uint32_t answer = atomic_load_explicit(answer_of(lane, number), memory_order_acquire);
+bool vyc__ring_is_answered(const vyc_ring *ring, uint32_t number) {
+  const uint32_t answer = atomic_load_explicit(answer_of(ring, number), memory_order_acquire);
   return (int32_t)(answer - number) >= 0;
 }
 
-bool vyc__ring_is_empty(const vyc_lane *lane) {
-  return vyc__ring_is_answered(lane, lane->next - 1);
+bool vyc__ring_is_empty(const vyc_ring *ring) {
+  return vyc__ring_is_answered(ring, ring->next - 1);
 }
 
-bool vyc__ring_has_room(const vyc_lane *lane, uint32_t count) {
+bool vyc__ring_has_room(const vyc_ring *ring, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    if (!vyc__ring_is_answered(lane, lane->next + i - WORKER_SLOTS)) return false;
+    if (!vyc__ring_is_answered(ring, ring->next + i - WORKER_SLOTS)) return false;
   return true;
 }
 
 /* Whether all words of the slot are to be written, the unused ones as 0. */
 static bool is_refreshed(uint32_t number) { return (number & 0x7fffffffu) < WORKER_SLOTS; }
 
-uint32_t vyc__ring_put(vyc_lane *lane, const worker_slot *given) {
+uint32_t vyc__ring_put(vyc_ring *ring, const worker_slot *given) {
   uint32_t content[WORKER_SLOT_WORDS] = {0};
-  const uint32_t number = lane->next++, bytes = given->bytes;
+  const uint32_t number = ring->next++, bytes = given->bytes;
   const bool fits = bytes <= WORKER_SLOT_BYTES;
   const uint32_t words = WORKER_HEADER_WORDS + (fits ? (bytes + 3) / 4 : 0);
   content[0] = words | given->kernel << 8;
@@ -82,9 +83,9 @@ uint32_t vyc__ring_put(vyc_lane *lane, const worker_slot *given) {
   if (fits && bytes > 0)
     memcpy(content + WORKER_HEADER_WORDS, given->block, bytes);
   else if (!fits)
-    memcpy((uint8_t *)(uintptr_t)lane->more + (size_t)(number & MASK) * WORKER_MORE_BYTES,
+    memcpy((uint8_t *)(uintptr_t)ring->more + (size_t)(number & MASK) * WORKER_MORE_BYTES,
            given->block, bytes);
-  _Atomic uint64_t *slot = slot_of(lane, number);
+  _Atomic uint64_t *slot = slot_of(ring, number);
   const uint32_t last = is_refreshed(number) ? WORKER_SLOT_WORDS : words;
   for (uint32_t i = last - 1; i > 0; i--)
     atomic_store_explicit(slot + i, (uint64_t)number << 32 | content[i], memory_order_relaxed);
@@ -93,42 +94,42 @@ uint32_t vyc__ring_put(vyc_lane *lane, const worker_slot *given) {
   return number;
 }
 
-void vyc__ring_take_back(vyc_lane *lane, uint32_t before) {
-  while (lane->next != before) {
-    lane->next--;
-    atomic_store_explicit(slot_of(lane, lane->next), (uint64_t)(lane->next - WORKER_SLOTS) << 32,
+void vyc__ring_take_back(vyc_ring *ring, uint32_t before) {
+  while (ring->next != before) {
+    ring->next--;
+    atomic_store_explicit(slot_of(ring, ring->next), (uint64_t)(ring->next - WORKER_SLOTS) << 32,
                           memory_order_release);
   }
 }
 
-bool vyc__lane_is_running(const vyc_lane *lane) {
-  const uint32_t launch = atomic_load_explicit(&lane->launch, memory_order_acquire);
-  const uint64_t end = atomic_load_explicit(end_of(lane), memory_order_acquire);
+bool vyc__ring_is_running(const vyc_ring *ring) {
+  const uint32_t launch = atomic_load_explicit(&ring->launch, memory_order_acquire);
+  const uint64_t end = atomic_load_explicit(end_of(ring), memory_order_acquire);
   return launch != 0 && (uint32_t)(end >> 32) != launch;
 }
 
-void vyc__lane_note_end(vyc_lane *lane) {
-  vyc_counters *counters = &lane->worker->child.context->counters;
-  const uint32_t launch = atomic_load_explicit(&lane->launch, memory_order_relaxed);
-  if (lane->noted == launch || vyc__lane_is_running(lane)) return;
-  const uint64_t why = atomic_load_explicit(end_of(lane) + 1, memory_order_relaxed);
+void vyc__ring_note_end(vyc_ring *ring) {
+  vyc_counters *counters = &ring->worker->child.context->counters;
+  const uint32_t launch = atomic_load_explicit(&ring->launch, memory_order_relaxed);
+  if (ring->noted == launch || vyc__ring_is_running(ring)) return;
+  const uint64_t why = atomic_load_explicit(end_of(ring) + 1, memory_order_relaxed);
   if (why == WORKER_END_IDLE) vyc__count(counters, worker_idle_ends, 1);
   if (why == WORKER_END_BUSY) vyc__count(counters, worker_turns, 1);
-  lane->noted = launch;
+  ring->noted = launch;
 }
 
-uint64_t vyc__ring_gate(const vyc_lane *lane, uint32_t number) {
-  return (uint64_t)(uintptr_t)slot_of(lane, number) + 4; /* little endian */
+uint64_t vyc__ring_gate(const vyc_ring *ring, uint32_t number) {
+  return (uint64_t)(uintptr_t)slot_of(ring, number) + 4; /* little endian */
 }
 
-uint64_t vyc__ring_answer(const vyc_lane *lane, uint32_t number) {
-  return (uint64_t)(uintptr_t)answer_of(lane, number);
+uint64_t vyc__ring_answer(const vyc_ring *ring, uint32_t number) {
+  return (uint64_t)(uintptr_t)answer_of(ring, number);
 }
 
-bool vyc__ring_is_withheld(const vyc_lane *lane) {
-  if (vyc__lane_is_running(lane)) return false;
-  const uint32_t next = (uint32_t)atomic_load_explicit(end_of(lane), memory_order_acquire);
-  const _Atomic uint32_t *gate = (_Atomic uint32_t *)(uintptr_t)vyc__ring_gate(lane, next);
+bool vyc__ring_is_withheld(const vyc_ring *ring) {
+  if (vyc__ring_is_running(ring)) return false;
+  const uint32_t next = (uint32_t)atomic_load_explicit(end_of(ring), memory_order_acquire);
+  const _Atomic uint32_t *gate = (_Atomic uint32_t *)(uintptr_t)vyc__ring_gate(ring, next);
   return atomic_load_explicit(gate, memory_order_relaxed) == next - WORKER_WITHHELD;
 }
 
@@ -145,58 +146,58 @@ typedef struct stay {
   uint32_t until;
 } stay;
 
-static CUresult launch(vyc_lane *lane, uint32_t number, stay of) {
-  vyc_worker *worker = lane->worker;
+static CUresult launch(vyc_ring *ring, uint32_t number, stay of) {
+  vyc_worker *worker = ring->worker;
   const vyc_prepared *entry = worker->entry;
   uint32_t mask = MASK, reserved = 0;
-  uint64_t answers = lane->slots + SLOTS_BYTES, end = answers + ANSWERS_BYTES;
-  void *parameters[] = {&lane->slots, &answers, &lane->more, &end,        &of.until,
+  uint64_t answers = ring->slots + SLOTS_BYTES, end = answers + ANSWERS_BYTES;
+  void *parameters[] = {&ring->slots, &answers, &ring->more, &end,        &of.until,
                         &mask,        &number,  &reserved,   &of.idle_ns, &of.busy_ns};
   return worker->child.context->driver->cuLaunchKernel(
       entry->function, 1, 1, 1, entry->block[0], entry->block[1], entry->block[2],
-      entry->dynamic_shared_bytes, lane->stream, parameters, NULL);
+      entry->dynamic_shared_bytes, ring->stream, parameters, NULL);
 }
 
-static vyc_status launch_it(vyc_lane *lane, stay of) {
-  vyc_worker *worker = lane->worker;
+static vyc_status launch_it(vyc_ring *ring, stay of) {
+  vyc_worker *worker = ring->worker;
   vyc_context *context = worker->child.context;
   VYC_CU_RESULT;
-  if (lane->stream == NULL) {
+  if (ring->stream == NULL) {
     CUstream made = NULL;
     VYC_TRY(VYC_CU(context, cuStreamCreate, &made, CU_STREAM_NON_BLOCKING));
-    lane->stream = made; /* seen by who looks without the claim */
+    ring->stream = made; /* seen by who looks without the claim */
   }
-  vyc__lane_note_end(lane);
-  const uint32_t before = atomic_load_explicit(&lane->launch, memory_order_relaxed);
+  vyc__ring_note_end(ring);
+  const uint32_t before = atomic_load_explicit(&ring->launch, memory_order_relaxed);
   const uint32_t number = before + 1 == 0 ? 1 : before + 1;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const uint64_t begin = vyc__now_ns();
-  vyc__result = launch(lane, number, of);
+  vyc__result = launch(ring, number, of);
   const bool was_slow = vyc__now_ns() - begin > SLOW_LAUNCH_NS && before != 0;
   vyc__capture_restore(context->driver, mode);
   if (VYC_UNLIKELY(vyc__result != CUDA_SUCCESS))
     return vyc__driver_failed(context, vyc__result, "cuLaunchKernel");
   if (was_slow) worker->hurried = HURRIED;
-  atomic_store_explicit(&lane->launch, number, memory_order_release);
+  atomic_store_explicit(&ring->launch, number, memory_order_release);
   atomic_fetch_add_explicit(&worker->launch_count, 1, memory_order_relaxed);
   vyc__count(&context->counters, worker_launches, 1);
   return VYC_OK;
 }
 
-vyc_status vyc__lane_go_on(vyc_lane *lane, vyc_scope *scope) {
-  if (VYC_LIKELY(vyc__lane_is_running(lane)) || vyc__worker_is_paused(lane->worker)) return VYC_OK;
-  vyc_worker *worker = lane->worker;
+vyc_status vyc__ring_go_on(vyc_ring *ring, vyc_scope *scope) {
+  if (VYC_LIKELY(vyc__ring_is_running(ring)) || vyc__worker_is_paused(ring->worker)) return VYC_OK;
+  vyc_worker *worker = ring->worker;
   VYC_TRY(vyc__worker_enter(worker->child.context, scope));
-  return launch_it(lane, (stay){worker->idle_ns, busy_ns(worker), lane->next - WORKER_SLOTS - 1});
+  return launch_it(ring, (stay){worker->idle_ns, busy_ns(worker), ring->next - WORKER_SLOTS - 1});
 }
 
-vyc_status vyc__lane_go_until(vyc_lane *lane, uint32_t last) {
-  return launch_it(lane, (stay){INT64_MAX, UINT64_MAX, last}); /* -1: at once */
+vyc_status vyc__ring_go_until(vyc_ring *ring, uint32_t last) {
+  return launch_it(ring, (stay){INT64_MAX, UINT64_MAX, last}); /* -1: at once */
 }
 
-vyc_status vyc__lane_ask(const vyc_lane *lane, vyc_scope *scope) {
-  vyc_context *context = lane->worker->child.context;
-  const CUstream stream = lane->stream;
+vyc_status vyc__ring_ask(const vyc_ring *ring, vyc_scope *scope) {
+  vyc_context *context = ring->worker->child.context;
+  const CUstream stream = ring->stream;
   if (stream == NULL) return VYC_NOT_READY; /* the driver would ask the default stream */
   VYC_TRY(vyc__worker_enter(context, scope));
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);

@@ -4,19 +4,19 @@
 
 #include "worker.h"
 
-#define EACH_LANE(lane, worker)                                                                    \
-  for (vyc_lane *lane = (worker)->lanes; lane < (worker)->lanes + (worker)->lane_count; lane++)
+#define EACH_RING(ring, worker)                                                                    \
+  for (vyc_ring *ring = (worker)->rings; ring < (worker)->rings + (worker)->ring_count; ring++)
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
 
 /* True: it has been told to stop, or does not run. */
-static bool tell_to_stop(vyc_lane *lane) {
+static bool tell_to_stop(vyc_ring *ring) {
   static const uint32_t grid[3] = {1, 1, 1};
-  vyc_claim *claim = &lane->worker->claim;
+  vyc_claim *claim = &ring->worker->claim;
   vyc__claim_take(claim);
-  bool told = !vyc__lane_is_running(lane);
-  if (!told && vyc__ring_has_room(lane, 1)) {
-    vyc__ring_put(lane, &(worker_slot){.kernel = WORKER_STOP, .grid = grid});
+  bool told = !vyc__ring_is_running(ring);
+  if (!told && vyc__ring_has_room(ring, 1)) {
+    vyc__ring_put(ring, &(worker_slot){.kernel = WORKER_STOP, .grid = grid});
     told = true;
   }
   vyc__claim_drop(claim);
@@ -24,8 +24,8 @@ static bool tell_to_stop(vyc_lane *lane) {
 }
 
 static bool is_running(vyc_worker *worker) {
-  EACH_LANE(lane, worker)
-  if (vyc__lane_is_running(lane)) return true;
+  EACH_RING(ring, worker)
+  if (vyc__ring_is_running(ring)) return true;
   return false;
 }
 
@@ -33,18 +33,18 @@ static vyc_status stop(vyc_worker *worker, int64_t timeout_ns) {
   vyc_context *context = worker->child.context;
   vyc__claim_take(&worker->claim); /* who has it may have seen no pause, and not launched it yet */
   const bool runs = is_running(worker);
-  EACH_LANE(lane, worker) vyc__lane_note_end(lane);
+  EACH_RING(ring, worker) vyc__ring_note_end(ring);
   vyc__claim_drop(&worker->claim);
   if (!runs) return vyc__behind_finish(worker, timeout_ns);
   atomic_fetch_add_explicit(&worker->pause_count, 1, memory_order_relaxed);
   vyc__count(&context->counters, worker_pauses, 1);
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
-  EACH_LANE(lane, worker)
-  while (!tell_to_stop(lane)) VYC_TRY(vyc__pace(context, &pace));
+  EACH_RING(ring, worker)
+  while (!tell_to_stop(ring)) VYC_TRY(vyc__pace(context, &pace));
   /* Their last instructions, or a fault. */
-  EACH_LANE(lane, worker)
-  if (lane->stream != NULL)
-    VYC_TRY(vyc__stream_finish(context, lane->stream, vyc__pace_left(&pace)));
+  EACH_RING(ring, worker)
+  if (ring->stream != NULL)
+    VYC_TRY(vyc__stream_finish(context, ring->stream, vyc__pace_left(&pace)));
   return vyc__behind_finish(worker, vyc__pace_left(&pace));
 }
 
@@ -85,9 +85,9 @@ static void give_back(vyc_worker *worker) {
     end_call(call);
     vyc__flight_give(call->flight);
   }
-  EACH_LANE(lane, worker) {
-    if (lane->stream != NULL) context->driver->cuStreamDestroy(lane->stream);
-    lane->stream = NULL;
+  EACH_RING(ring, worker) {
+    if (ring->stream != NULL) context->driver->cuStreamDestroy(ring->stream);
+    ring->stream = NULL;
   }
   if (worker->behind != NULL) context->driver->cuStreamDestroy(worker->behind);
   worker->behind = NULL;
@@ -169,19 +169,19 @@ static void measure(vyc_worker *worker, const vyc_prepared *kernel, uint32_t *mo
 static vyc_status take_resources(vyc_worker *worker, vyc_context *context, uint32_t most_bytes) {
   VYC_CU_RESULT;
   vyc_pool *pool = vyc__pinned_pool(context);
-  const uint64_t ring = vyc__ring_bytes(), more = (uint64_t)WORKER_SLOTS * WORKER_MORE_BYTES;
-  VYC_TRY(vyc__pool_take(context, pool, &worker->memory, ring * worker->lane_count));
+  const uint64_t bytes = vyc__ring_bytes(), more = (uint64_t)WORKER_SLOTS * WORKER_MORE_BYTES;
+  VYC_TRY(vyc__pool_take(context, pool, &worker->memory, bytes * worker->ring_count));
   if (most_bytes > WORKER_SLOT_BYTES)
-    VYC_TRY(vyc__pool_take(context, pool, &worker->more, more * worker->lane_count));
-  for (uint32_t i = 0; i < worker->lane_count; i++) {
-    vyc_lane *lane = &worker->lanes[i];
-    lane->worker = worker;
-    lane->slots = worker->memory->address + i * ring;
-    lane->more = worker->more == NULL ? lane->slots : worker->more->address + i * more;
+    VYC_TRY(vyc__pool_take(context, pool, &worker->more, more * worker->ring_count));
+  for (uint32_t i = 0; i < worker->ring_count; i++) {
+    vyc_ring *ring = &worker->rings[i];
+    ring->worker = worker;
+    ring->slots = worker->memory->address + i * bytes;
+    ring->more = worker->more == NULL ? ring->slots : worker->more->address + i * more;
   }
   CUstream made = NULL;
   VYC_TRY(VYC_CU(context, cuStreamCreate, &made, CU_STREAM_NON_BLOCKING));
-  worker->lanes[0].stream = made;
+  worker->rings[0].stream = made;
   return VYC_OK;
 }
 
@@ -212,7 +212,7 @@ static vyc_status create(vyc_worker *worker, vyc_context *context, const vyc_wor
   vyc__child_retain(&worker->entry->child);
   worker->idle_ns = desc->idle_ns;
   worker->busy_ns = desc->busy_ns == 0 ? WORKER_BUSY_NS : desc->busy_ns;
-  EACH_LANE(lane, worker) vyc__ring_begin(lane, desc->first);
+  EACH_RING(ring, worker) vyc__ring_begin(ring, desc->first);
   vyc__child_add(&worker->child, context, &worker_kind);
   atomic_fetch_add(&context->worker_count, 1);
   return VYC_OK;
@@ -224,11 +224,11 @@ vyc_status vyc_worker_create(vyc_worker **worker_out, vyc_prepared *entry,
   *worker_out = NULL;
   VYC_TRY(check_desc(entry, desc));
   vyc_context *context = entry->child.context;
-  const uint32_t lanes = desc->blocks == 0 ? 1 : desc->blocks;
-  vyc_worker *worker = calloc(1, sizeof *worker + lanes * sizeof(vyc_lane));
+  const uint32_t rings = desc->blocks == 0 ? 1 : desc->blocks;
+  vyc_worker *worker = calloc(1, sizeof *worker + rings * sizeof(vyc_ring));
   if (worker == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
   worker->entry = entry;
-  worker->lane_count = lanes;
+  worker->ring_count = rings;
   vyc_scope scope;
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
@@ -266,36 +266,36 @@ vyc_status vyc_worker_resume(vyc_worker *worker) {
   return VYC_OK;
 }
 
-/* Whether all calls up to now have ended; if the lane has left some, it is launched for them. */
-static vyc_status look_on(vyc_lane *lane, uint32_t last) {
+/* Whether all calls up to now have ended; if the block has left some, it is launched for them. */
+static vyc_status look_on(vyc_ring *ring, uint32_t last) {
   vyc_status status = VYC_OK;
-  if (vyc__ring_is_answered(lane, last)) return VYC_OK;
-  if (!vyc__lane_is_running(lane) && !vyc__ring_is_withheld(lane)) {
-    vyc__claim_take(&lane->worker->claim);
-    if (!vyc__ring_is_answered(lane, last)) status = vyc__lane_go_on(lane, NULL);
-    vyc__claim_drop(&lane->worker->claim);
+  if (vyc__ring_is_answered(ring, last)) return VYC_OK;
+  if (!vyc__ring_is_running(ring) && !vyc__ring_is_withheld(ring)) {
+    vyc__claim_take(&ring->worker->claim);
+    if (!vyc__ring_is_answered(ring, last)) status = vyc__ring_go_on(ring, NULL);
+    vyc__claim_drop(&ring->worker->claim);
   }
   if (status != VYC_OK) return status;
-  if (lane->worker->behind != NULL) {
-    status = vyc__behind_ask(lane->worker, NULL);
+  if (ring->worker->behind != NULL) {
+    status = vyc__behind_ask(ring->worker, NULL);
     if (status != VYC_NOT_READY) return status;
   }
-  return vyc__lane_ask(lane, NULL);
+  return vyc__ring_ask(ring, NULL);
 }
 
-static vyc_status finish_lane(vyc_lane *lane, vyc_pace *pace) {
-  vyc__claim_take(&lane->worker->claim);
-  const uint32_t last = lane->next - 1;
-  vyc__claim_drop(&lane->worker->claim);
+static vyc_status finish_ring(vyc_ring *ring, vyc_pace *pace) {
+  vyc__claim_take(&ring->worker->claim);
+  const uint32_t last = ring->next - 1;
+  vyc__claim_drop(&ring->worker->claim);
   for (;;) {
-    const vyc_status status = look_on(lane, last);
+    const vyc_status status = look_on(ring, last);
     if (status != VYC_NOT_READY) return status;
-    VYC_TRY(vyc__pace(lane->worker->child.context, pace));
+    VYC_TRY(vyc__pace(ring->worker->child.context, pace));
   }
 }
 
 static vyc_status finish_calls(vyc_worker *worker, vyc_pace *pace) {
-  EACH_LANE(lane, worker) VYC_TRY(finish_lane(lane, pace));
+  EACH_RING(ring, worker) VYC_TRY(finish_ring(ring, pace));
   return VYC_OK;
 }
 
@@ -321,9 +321,9 @@ vyc_status vyc_worker_stats_get(vyc_worker *worker, vyc_worker_stats *stats_out)
   VYC_TRY(vyc__check_usable(worker->child.context));
   uint32_t running = 0;
   vyc__claim_take(&worker->claim);
-  EACH_LANE(lane, worker) {
-    vyc__lane_note_end(lane);
-    running += vyc__lane_is_running(lane);
+  EACH_RING(ring, worker) {
+    vyc__ring_note_end(ring);
+    running += vyc__ring_is_running(ring);
   }
   const uint64_t calls = worker->call_count;
   vyc__claim_drop(&worker->claim);

@@ -29,20 +29,20 @@ enum {             /* vyc_worker_call.state, as those of submissions */
        CALL_FLIGHT   /* submitted; a thread that claims it may check whether it has ended */
 };
 
-/* A block of the device with a ring of its own. What is not atomic is guarded by the claim of the
- * worker, as are the words of free slots. */
-typedef struct vyc_lane {
+/* The ring of a block of the device, and the launches of that block. What is not atomic is guarded
+ * by the claim of the worker, as are the words of free slots. */
+typedef struct vyc_ring {
   vyc_worker *worker;
   uint64_t slots, more; /* page-locked: slots, answers, end; larger parameter blocks or `slots` */
   _Atomic(CUstream) stream; /* nobody else's; NULL: destroyed, or not made yet */
   uint32_t next; /* number of the next call */
   _Atomic uint32_t launch; /* the number of the last launch; 0: none; changed under the claim */
   uint32_t noted; /* the last launch of which it is counted why it has ended */
-} vyc_lane;
+} vyc_ring;
 
-/* Where a call is, or a part of it: the number is that of its last slot in the lane. */
+/* Where a call is, or a part of it: the number is that of its last slot in the ring. */
 typedef struct worker_part {
-  vyc_lane *lane;
+  vyc_ring *ring;
   uint32_t number;
 } worker_part;
 
@@ -58,7 +58,7 @@ typedef struct vyc_worker_call {
   vyc_worker *worker;
   vyc_prepared *prepared;
   vyc_scope *scope; /* of the thread that has the call, if it has entered quietly; or NULL */
-  worker_part *parts; /* several, if it is spread over lanes */
+  worker_part *parts; /* several, if it is spread over blocks */
   uint32_t part_count; /* in rings; 0: it has no slot */
   bool dropped; /* its results are not wanted */
   uint32_t looks;
@@ -112,10 +112,10 @@ struct vyc_worker {
   uint32_t kernel_count;
   uint64_t idle_ns, busy_ns;
   vyc_block *memory, *more; /* page-locked: rings; larger parameter blocks or NULL */
-  vyc_claim claim; /* guards the lanes and the next six */
+  vyc_claim claim; /* guards the rings and the next six */
   uint64_t call_count;
   _Atomic(CUstream) behind; /* nobody else's; NULL: not made yet; see behind.c */
-  uint32_t turn; /* of the lane that got the last call */
+  uint32_t turn; /* of the ring that got the last call */
   uint32_t hurried; /* so many launches are to end soon; see launch_it */
   vyc_worker_call *ordered; /* see worker_order */
   vyc_worker_call *held; /* waits until calls on the same memory have ended; see order.c */
@@ -125,57 +125,58 @@ struct vyc_worker {
   uint32_t most_bindings, block_bytes; /* of its kernels */
   _Atomic uint64_t launch_count, pause_count;
   worker_spare spares[WORKER_SPARES]; /* by the thread that freed it last; see take() of call.c */
-  uint32_t lane_count;
-  vyc_lane lanes[];
+  uint32_t ring_count;
+  vyc_ring rings[];
 };
 
 /* ---- ring.c ---- */
 
-uint64_t vyc__ring_bytes(void); /* of one lane */
-void vyc__ring_begin(vyc_lane *lane, uint32_t first);
+uint64_t vyc__ring_bytes(void); /* of one */
+void vyc__ring_begin(vyc_ring *ring, uint32_t first);
 /* The caller has the claim: whether so many more calls have room. */
-bool vyc__ring_has_room(const vyc_lane *lane, uint32_t count);
+bool vyc__ring_has_room(const vyc_ring *ring, uint32_t count);
 /* The caller has the claim: whether all its calls have been answered. */
-bool vyc__ring_is_empty(const vyc_lane *lane);
+bool vyc__ring_is_empty(const vyc_ring *ring);
 /* What a slot says. */
 typedef struct worker_slot {
   uint32_t kernel;
   const uint32_t *grid;
   const uint8_t *block; /* parameters */
   uint32_t bytes; /* of these */
-  uint32_t part, others; /* of a call that is spread over so many other lanes */
+  uint32_t part, others; /* of a call that is spread over so many other blocks */
   bool withheld; /* the device does not see it, nor later ones, before the number is written to
                     vyc__ring_gate */
 } worker_slot;
 /* The caller has the claim, and there is room. Returns the call's number. */
-uint32_t vyc__ring_put(vyc_lane *lane, const worker_slot *slot);
-/* The lane does not run, and its next call is withheld: a launch would only wait on the device. */
-bool vyc__ring_is_withheld(const vyc_lane *lane);
-uint64_t vyc__ring_gate(const vyc_lane *lane, uint32_t number);
+uint32_t vyc__ring_put(vyc_ring *ring, const worker_slot *slot);
+/* Its block does not run, and its next call is withheld: a launch would only wait on the device. */
+bool vyc__ring_is_withheld(const vyc_ring *ring);
+uint64_t vyc__ring_gate(const vyc_ring *ring, uint32_t number);
 /* The word that is the call's number, or a later one, when that has been answered. */
-uint64_t vyc__ring_answer(const vyc_lane *lane, uint32_t number);
-/* The caller has the claim, and the lane does not run, or `before` is withheld: the calls from it
+uint64_t vyc__ring_answer(const vyc_ring *ring, uint32_t number);
+/* The caller has the claim, and its block does not run, or `before` is withheld: the calls from it
  * on were not put. */
-void vyc__ring_take_back(vyc_lane *lane, uint32_t before);
+void vyc__ring_take_back(vyc_ring *ring, uint32_t before);
 /* Whether the call has been answered: then everything that it wrote can be read. */
-bool vyc__ring_is_answered(const vyc_lane *lane, uint32_t number);
+bool vyc__ring_is_answered(const vyc_ring *ring, uint32_t number);
 /* The same for all parts of a call, which may have none. */
 static inline bool vyc__parts_are_answered(const worker_part *parts, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    if (!vyc__ring_is_answered(parts[i].lane, parts[i].number)) return false;
+    if (!vyc__ring_is_answered(parts[i].ring, parts[i].number)) return false;
   return true;
 }
-/* It was launched and has not noted its end. */
-bool vyc__lane_is_running(const vyc_lane *lane);
-/* The caller has the claim. Launches it unless it runs or is paused. `scope`: as that of a call. */
-vyc_status vyc__lane_go_on(vyc_lane *lane, vyc_scope *scope);
-/* The caller has the claim. Launches it once more, behind the launch that runs if there is one: so
- * all calls up to `last` run, whether or not a thread of the host looks after them. */
-vyc_status vyc__lane_go_until(vyc_lane *lane, uint32_t last);
+/* Its block was launched and has not noted its end. */
+bool vyc__ring_is_running(const vyc_ring *ring);
+/* The caller has the claim. Launches its block unless it runs or is paused. `scope`: as that of a
+ * call. */
+vyc_status vyc__ring_go_on(vyc_ring *ring, vyc_scope *scope);
+/* The same once more, behind the launch that runs if there is one: so all calls up to `last` run,
+ * whether or not a thread of the host looks after them. */
+vyc_status vyc__ring_go_until(vyc_ring *ring, uint32_t last);
 /* VYC_NOT_READY, or the fault that has ended it, which only the driver can report. */
-vyc_status vyc__lane_ask(const vyc_lane *lane, vyc_scope *scope);
-/* The caller has the claim. Counts the end of its last launch, once. */
-void vyc__lane_note_end(vyc_lane *lane);
+vyc_status vyc__ring_ask(const vyc_ring *ring, vyc_scope *scope);
+/* The caller has the claim. Counts the end of the last launch, once. */
+void vyc__ring_note_end(vyc_ring *ring);
 /* The thread may make driver calls. */
 static inline vyc_status vyc__worker_enter(vyc_context *context, vyc_scope *scope) {
   return scope == NULL ? VYC_OK : vyc__scope_current(context, scope);
@@ -183,9 +184,10 @@ static inline vyc_status vyc__worker_enter(vyc_context *context, vyc_scope *scop
 
 /* ---- order.c ---- */
 
-/* The caller has the claim. Writes the lanes where the parts of the call may go, with room for
+/* The caller has the claim. Writes the rings where the parts of the call may go, with room for
  * `count` slots: one behind the calls that use the same memory, if there are some; else several, if
- * the grid has many blocks and these lanes nothing to do. Returns how many; 0: nowhere now. */
+ * the grid has many blocks and those of these rings nothing to do. Returns how many; 0: nowhere
+ * now. */
 uint32_t vyc__worker_place(vyc_worker_call *call, uint32_t count, const uint32_t grid[3]);
 /* The caller has the claim: the call does not keep others back any more. */
 void vyc__worker_let_go(vyc_worker_call *call);

@@ -16,9 +16,9 @@ static vyc_status synchronize_and_tag(vyc_context *context, uint64_t *tag_out) {
   return status;
 }
 
-/* The kernel of the first run is still to run when its wait fails; were its lane taken for the
- * next, that one would be told the first one's assertion. */
-static void a_failed_wait_does_not_free_the_lane(vyc_context *context, vyc_module *module) {
+/* The kernel of the first run is still to run when its wait fails; were its submission taken for
+ * the next, that one would be told the first one's assertion. */
+static void a_failed_wait_does_not_free_the_submission(vyc_context *context, vyc_module *module) {
   vyc_prepared *judge = judge_prepared(module, 1);
   const uint64_t bad = 1, good = 0;
   const vyc_run wrong = judge_run(&bad), right = judge_run(&good);
@@ -36,8 +36,8 @@ static void a_failed_wait_does_not_free_the_lane(vyc_context *context, vyc_modul
   vyc_prepared_release(judge);
 }
 
-/* A lane whose state nobody knows is given up; the next run gets another, however often. */
-static void lanes_that_are_given_up_do_not_run_out(vyc_prepared *prepared) {
+/* A submission whose state nobody knows is given up; the next run gets another, however often. */
+static void submissions_that_are_given_up_do_not_run_out(vyc_prepared *prepared) {
   task *t = malloc(sizeof *t);
   CHECK(t != NULL);
   for (int i = 0; i < 70; i++) {
@@ -316,8 +316,8 @@ int main(int argc, char **argv) {
   vyc_module *module = load_module(context);
   vyc_prepared *copied = scale_prepared(module, COPIED),
                *streamed = scale_prepared(module, STREAMED);
-  a_failed_wait_does_not_free_the_lane(context, module);
-  lanes_that_are_given_up_do_not_run_out(streamed);
+  a_failed_wait_does_not_free_the_submission(context, module);
+  submissions_that_are_given_up_do_not_run_out(streamed);
   a_run_follows_a_run_that_failed(copied, context);
   every_assertion_is_told_once(context, module);
   an_assertion_outlives_its_kernel(context, module);

@@ -211,8 +211,8 @@ static void a_prepared_kernel_goes_with_runs_in_flight(void) {
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
-/* Everything is refused and everything can be released, though locks and lanes of the parent's
- * other threads are as they were. */
+/* Everything is refused and everything can be released, though locks and submissions of the
+ * parent's other threads are as they were. */
 static void child(shared *s, vyc_ticket *ticket) {
   task t;
   prepare(&t, 1.0f);

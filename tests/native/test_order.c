@@ -3,10 +3,10 @@
 #include "dispatch_test.h"
 
 /* A block that still has a copy from it pending on the main stream goes to a submission's slab. */
-static void a_lane_waits_for_the_earlier_owner_of_its_slab(vyc_context *context,
-                                                           vyc_prepared *prepared) {
+static void a_submission_waits_for_the_earlier_owner_of_its_slab(vyc_context *context,
+                                                                 vyc_prepared *prepared) {
   OK(vyc_context_trim(context));
-  /* The lane's device slab: both bindings, each on a boundary of 256 bytes. */
+  /* The device slab of a submission: both bindings, each on a boundary of 256 bytes. */
   vyc_buffer *from = new_buffer(context, 2 * ((BYTES + 255) / 256 * 256));
   vyc_buffer *to = new_buffer(context, BYTES);
   vyc_buffer *five = filled(context, 5.0f);
@@ -283,7 +283,7 @@ int main(int argc, char **argv) {
   vyc_module *module = load_module(context);
   vyc_prepared *copied = scale_prepared(module, COPIED),
                *streamed = scale_prepared(module, STREAMED);
-  a_lane_waits_for_the_earlier_owner_of_its_slab(context, copied);
+  a_submission_waits_for_the_earlier_owner_of_its_slab(context, copied);
   a_stream_waits_for_a_fill_of_its_buffer(context, copied);
   streams_that_share_a_bit_are_ordered_each(context, copied);
   a_copy_waits_again_after_a_wait_that_failed(context, copied);

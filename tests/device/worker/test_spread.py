@@ -18,7 +18,7 @@ from .test_blocks import in_threads
 from .test_streams import late_saxpy
 
 BLOCK = 32
-GRID = 24  # blocks: parts for three lanes, and more
+GRID = 24  # blocks: parts for three blocks of a worker, and more
 X = np.arange(GRID * BLOCK, dtype=np.float32)
 IDLE = 0.2  # seconds
 
