@@ -180,6 +180,7 @@ static vyc_status put_parts(vyc_worker_call *call, uint32_t kernel, const vyc_ru
     call->parts[slot.part].number = vyc__ring_put(call->parts[slot.part].ring, &slot);
   call->part_count = count;
   vyc__worker_order(call);
+  vyc__count(&call->worker->child.context->counters, worker_spread_calls, 1);
   return VYC_OK;
 }
 

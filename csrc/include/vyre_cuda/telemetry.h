@@ -82,7 +82,8 @@ enum { /* kinds of rows */
   X(worker_turns, TOTAL, "Launches of workers that ended so that others had their turn.")          \
   X(worker_idle_ends, TOTAL, "Launches of workers that ended because no call came.")               \
   X(worker_pauses, TOTAL, "Stops of workers for calls that wait for the device, or by callers.")   \
-  X(worker_errors, TOTAL, "Calls of workers that ended with an error.")
+  X(worker_errors, TOTAL, "Calls of workers that ended with an error.")                            \
+  X(worker_spread_calls, TOTAL, "Calls of workers that several blocks had parts of.")
 /* clang-format on */
 
 /* Row `row` of the table; VYC_E_INVALID after the last. The texts are static. */

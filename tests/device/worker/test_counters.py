@@ -35,6 +35,21 @@ def test_calls_launches_pauses_and_ends(device: vc.Device) -> None:
     assert "vyre_cuda_worker_calls_total" in after.prometheus()
 
 
+def test_calls_that_are_spread_are_counted(device: vc.Device) -> None:
+    saxpy = device.compile(programs.saxpy(32))
+    x = np.arange(16 * 32, dtype=np.float32)
+    before = device.stats()
+    with Worker(device, [saxpy], blocks=3, idle=30.0, busy=30.0) as worker:
+        for blocks in (16, 8, 7, 1):  # of the grid; a part has at least four
+            worker.call(saxpy, x[: blocks * 32], x[: blocks * 32], 2.0)
+    with Worker(device, [saxpy], blocks=1, idle=30.0, busy=30.0) as worker:
+        worker.call(saxpy, x, x, 2.0)
+    after = device.stats()
+    assert after.worker_calls - before.worker_calls == 5
+    assert after.worker_spread_calls - before.worker_spread_calls == 2
+    assert "vyre_cuda_worker_spread_calls_total" in after.prometheus()
+
+
 def test_it_is_counted_why_a_launch_has_ended(device: vc.Device) -> None:
     saxpy = device.compile(programs.saxpy())
 

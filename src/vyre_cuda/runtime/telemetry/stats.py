@@ -79,6 +79,7 @@ class DeviceStats:
     worker_idle_ends: int
     worker_pauses: int
     worker_errors: int
+    worker_spread_calls: int
 
     @property
     def launches(self) -> int:
