@@ -27,6 +27,7 @@ from vyre_cuda.codegen.worker import lower_worker
 SLOTS = 4
 LONG = 60_000_000_000  # ns: never
 PATIENCE = 60.0  # seconds
+LAUNCH = 7  # the number of each launch
 
 
 def sums(count: int) -> vc.Program:
@@ -67,7 +68,7 @@ class Ring:
     def launch(self, idle: int = LONG, busy: int = LONG, until: int | None = None) -> None:
         until = (self.next - SLOTS) % 2**32 if until is None else until
         at = [array.ctypes.data for array in (self.slots, self.answers, self.more, self.ended)]
-        self._worker.launch(*at, until, SLOTS - 1, 7, 0, idle, busy, grid=1, block=self._threads)
+        self._worker.launch(*at, until, SLOTS - 1, LAUNCH, 0, idle, busy, grid=1, block=self._threads)
 
     def words(self, values: list[float], kernel: int = 0) -> list[int]:
         """Those of the next call, each with its number."""
@@ -93,11 +94,15 @@ class Ring:
     def is_answered(self) -> bool:
         return int(self.answers[self.next % SLOTS * ANSWER_BYTES // 4]) == self.next
 
-    def finish(self) -> None:
-        """Wait for the answer; the next call begins."""
+    def finish(self, **limits: int) -> None:
+        """Wait for the answer; the next call begins. A launch with limits may have ended before it took the call, if it
+        or this thread was held up for so long; then there is another one."""
         end = time.monotonic() + PATIENCE
         while not self.is_answered():
             assert time.monotonic() < end
+            if limits and int(self.ended[0]) >> 32 == LAUNCH and not self.is_answered():
+                self.ended[:] = self.next
+                self.launch(**limits)
         self.next = (self.next + 1) % 2**32
 
     def stop(self) -> None:
@@ -154,18 +159,19 @@ def test_several_calls_that_are_there_already(ring: Ring) -> None:
 @pytest.mark.thin(4)
 @pytest.mark.parametrize("limit", ["idle", "busy"])
 def test_it_notes_the_call_with_which_the_next_launch_begins(device: vc.Device, ring: Ring, limit: str) -> None:
+    limits = {limit: 20_000_000}
     for _ in range(3):
         ring.ended[:] = ring.next
-        ring.launch(**{limit: 20_000_000})
+        ring.launch(**limits)
         for word, value in enumerate(ring.words([1.0] * ring.count)):
             ring.write(word, value)
-        ring.finish()
+        ring.finish(**limits)
         if limit == "busy":  # it ends before it looks for the next call, if the time is over
             time.sleep(0.05)
-        if limit == "busy" and int(ring.ended[0]) >> 32 != 7:
+        if limit == "busy" and int(ring.ended[0]) >> 32 != LAUNCH:
             for word, value in enumerate(ring.words([1.0] * ring.count)):
                 ring.write(word, value)
-            ring.finish()
+            ring.finish(**limits)
         device.synchronize()
-        assert int(ring.ended[0]) == 7 << 32 | ring.next
+        assert int(ring.ended[0]) == LAUNCH << 32 | ring.next
         assert int(ring.ended[1]) == {"idle": 0xFFFD, "busy": 0xFFFE}[limit]
