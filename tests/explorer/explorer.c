@@ -25,7 +25,8 @@ static void fail_usage(const char *what) {
           "explorer [--budget SCHEDULES] [--random SCHEDULES] [--most SCHEDULES] [--seed N]\n"
           "         [--pair A:B] [--everything] [--traces N] [--coverage] [--verbose]\n"
           "         [--plant loses-call|answers-early|answers-another|gathers-apart|\n"
-          "                  forgets-owned|shares-own|loses-collective]\n"
+          "                  forgets-owned|shares-own|loses-collective|answers-faulted|\n"
+          "                  stays-faulted]\n"
           "explorer --replay A:B[:C] --setting N --at 'POINT>THREAD,POINT>D,...' [--verbose]\n"
           "explorer --list\n",
           what);
@@ -91,7 +92,9 @@ static model_plant parse_plant(const char *word) {
                                       "gathers-apart",
                                       "forgets-owned",
                                       "shares-own",
-                                      "loses-collective"};
+                                      "loses-collective",
+                                      "answers-faulted",
+                                      "stays-faulted"};
   for (uint32_t i = 1; i < sizeof words / sizeof words[0]; i++)
     if (strcmp(word, words[i]) == 0) return (model_plant)i;
   fail_usage(word);

@@ -62,6 +62,8 @@ void model_start(model_hooks hooks) {
   explorer->device_can_write = model_has_memory;
 }
 
+void model_begin_process(void) { the_model->faulted &= the_model->plant == MODEL_STAYS_FAULTED; }
+
 void model_be_wrong(model_plant plant) { the_model->plant = plant; }
 
 void model_be_eager(bool eager) { the_model->eager = eager; }

@@ -45,7 +45,9 @@ typedef enum model_plant {
   MODEL_GATHERS_APART, /* the kernel that reads scattered ranges is on a stream of its own */
   MODEL_FORGETS_OWNED, /* what was captured runs without owning what it uses */
   MODEL_SHARES_OWN, /* a graph whose own memory is not known to be that */
-  MODEL_LOSES_COLLECTIVE /* of a graph */
+  MODEL_LOSES_COLLECTIVE, /* of a graph */
+  MODEL_ANSWERS_FAULTED, /* call of a worker */
+  MODEL_STAYS_FAULTED /* in another process, too */
 } model_plant;
 
 typedef struct model_hooks {
@@ -53,6 +55,7 @@ typedef struct model_hooks {
   void (*given)(model_kernel *kernel);
   void (*runs)(model_kernel *kernel);
   void (*writes)(const model_kernel *kernel); /* a copy from the host, to `out` */
+  bool (*faults)(const model_kernel *kernel); /* in place of its run, by a worker */
 } model_hooks;
 
 /* Everything anew, in the explored heap. */
@@ -62,6 +65,8 @@ void model_be_eager(bool eager);
 void model_be_wrong(model_plant plant);
 bool model_step(bool is_waited_for);
 bool model_has_work(void);
+/* A fault of the device does not outlive the process. */
+void model_begin_process(void);
 /* Of the device or of the host, that the device can write to. */
 bool model_has_memory(uintptr_t address);
 /* All of it, what nobody waits for first: as late as anything can be. */

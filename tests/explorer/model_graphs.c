@@ -216,6 +216,7 @@ static void put_rows(work *w, const exec *x) {
 CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) {
   WORKS_WITH(where, handle);
   exec *x = exec_of(handle, "cuGraphLaunch");
+  if (the_model->faulted) return given(); /* no table of rows was copied */
   work *w = give(stream_of(where, "cuGraphLaunch"), WORK_GRAPH);
   uint32_t kernels = 0, number = 0;
   w->node_count = x->node_count;

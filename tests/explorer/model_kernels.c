@@ -90,6 +90,7 @@ static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, un
                                              void **extra) {
   (void)y, (void)z, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
   WORKS(handle);
+  if (the_model->faulted) return given();
   if (((uintptr_t)(void *)function & RESIDENT) != 0) {
     resident_given(give(stream_of(handle, "cuLaunchKernel"), WORK_RESIDENT), (void *)function,
                    parameters);

@@ -102,6 +102,7 @@ typedef struct memory {
 typedef struct model {
   model_hooks hooks;
   bool eager;
+  bool faulted; /* for the rest of the process: nothing runs any more */
   model_plant plant;
   uint64_t serial;
   uint32_t stream_count, memory_count;
@@ -160,6 +161,8 @@ stream *stream_of(CUstream handle, const char *function);
 work *give(stream *s, uint32_t kind);
 /* After a call that gave work. */
 CUresult given(void);
+/* All work is gone. */
+void fault(void);
 void kernel_given(model_kernel *kernel, uint32_t number, uint32_t of_graph);
 model_kernel kernel_of(const void *function, void **parameters);
 /* A kernel for each row, in place of a work's only node, whose kernel has a table; they are given

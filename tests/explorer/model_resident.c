@@ -70,8 +70,8 @@ static bool end(resident *r, uint32_t why) {
   return true;
 }
 
-/* The parameters are those of a launch; the scalar is the operation. */
-static void run_call(const work *w, const uint32_t *content) {
+/* The parameters are those of a launch; the scalar is the operation. False: it has faulted. */
+static bool run_call(const work *w, const uint32_t *content) {
   model_kernel kernel = {.module = w->nodes[0].kernel.module};
   memcpy(&kernel.in, content + HEADER_WORDS, 8);
   memcpy(&kernel.out, content + HEADER_WORDS + 2, 8);
@@ -81,7 +81,12 @@ static void run_call(const work *w, const uint32_t *content) {
   model_check_memory(kernel.in, 8, "a call of a worker");
   model_check_memory(kernel.out, 8, "a call of a worker");
   the_model->hooks.given(&kernel);
+  if (the_model->hooks.faults(&kernel)) {
+    fault();
+    return false;
+  }
   the_model->hooks.runs(&kernel);
+  return true;
 }
 
 /* One of the defects that were planted; true: that was the step. */
@@ -107,7 +112,7 @@ static void serve(work *w, const uint32_t *content) {
   resident *r = &w->resident;
   r->served++;
   if (serve_wrongly(w, content)) return;
-  run_call(w, content);
+  if (!run_call(w, content) && the_model->plant != MODEL_ANSWERS_FAULTED) return;
   answer(r, r->call);
   r->call++;
 }

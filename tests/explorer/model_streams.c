@@ -35,6 +35,7 @@ static CUresult CUDAAPI model_cuStreamDestroy(CUstream handle) {
 static CUresult CUDAAPI model_cuStreamQuery(CUstream handle) {
   WORKS(handle);
   stream *s = stream_of(handle, "cuStreamQuery");
+  if (the_model->faulted) return CUDA_ERROR_ILLEGAL_ADDRESS;
   if (s->first == NULL) return CUDA_SUCCESS;
   the_model->wanted = s;
   return CUDA_ERROR_NOT_READY;
@@ -47,7 +48,7 @@ static CUresult CUDAAPI model_cuStreamSynchronize(CUstream handle) {
     the_model->wanted = s;
     explorer_wait_round();
   }
-  return CUDA_SUCCESS;
+  return the_model->faulted ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
 }
 
 static event *event_of(CUevent handle, const char *function) {
@@ -95,6 +96,7 @@ static CUresult CUDAAPI model_cuEventRecord(CUevent handle, CUstream where) {
 static CUresult CUDAAPI model_cuEventQuery(CUevent handle) {
   WORKS(handle);
   const event *e = event_of(handle, "cuEventQuery");
+  if (the_model->faulted) return CUDA_ERROR_ILLEGAL_ADDRESS;
   if (e->last == NULL || e->last->done) return CUDA_SUCCESS;
   the_model->wanted = e->stream;
   return CUDA_ERROR_NOT_READY;

@@ -151,7 +151,25 @@ work *give(stream *s, uint32_t kind) {
   return w;
 }
 
+static void forget_work(void) {
+  for (uint32_t i = 0; i < the_model->stream_count; i++) {
+    stream *s = the_model->streams[i];
+    for (work *w = s->first; w != NULL; w = w->next) w->done = true;
+    s->first = NULL;
+    s->end = &s->first;
+  }
+}
+
+void fault(void) {
+  the_model->faulted = true;
+  forget_work();
+}
+
 CUresult given(void) {
+  if (the_model->faulted) {
+    forget_work();
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
   while (the_model->eager && model_step(false)) explorer_device_steps();
   return CUDA_SUCCESS;
 }

@@ -99,6 +99,7 @@
   X("worker-submit-dropped", worker_submit_dropped)                                                \
   X("worker-pause", worker_pause)                                                                  \
   X("worker-close", worker_close)                                                                  \
+  X("worker-fault", worker_fault)                                                                  \
   X("worker-made", worker_made)                                                                    \
   X("stream-made", make_stream)                                                                    \
   X("stream-dropped", drop_stream)                                                                 \

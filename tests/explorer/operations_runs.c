@@ -150,7 +150,7 @@ void operate_registered_run(uint32_t thread) {
   vyc_ticket_release(ticket);
   scene_leave(number, status);
   vyc_pinned_release(pinned);
-  if (status == VYC_OK && !s->closing && cells[1] != number)
+  if (status == VYC_OK && !s->closing && !s->lost && cells[1] != number)
     explorer_fail("memory is given back before the run (%u) in it has ended", number);
   vyc_pinned *tried = NULL;
   if (scene_ok(vyc_pinned_try_alloc(&tried, s->context, 16), "page-locked memory"))

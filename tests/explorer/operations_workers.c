@@ -196,6 +196,21 @@ void operate_worker_close(uint32_t thread) {
   scene_leave(number, status);
 }
 
+/* Its kernel faults, which ends the context: it never ends well, nor does what depends on it. */
+void operate_worker_fault(uint32_t thread) {
+  scene *s = the_scene();
+  uint64_t in = SCENE_INPUT + thread, result = UINT64_MAX;
+  scene_run run;
+  const uint32_t number = enter_host("call of a worker that faults", SCENE_ANY_KERNELS);
+  s->faulting |= UINT64_C(1) << number;
+  s->refuses_collectives = true;
+  take_host(&run, &in, &result, number);
+  const vyc_status status = vyc_worker_run(s->worker, NULL, 0, &run.run);
+  if (status == VYC_OK) explorer_fail("a call of a worker whose kernel faults has ended well");
+  if (result != UINT64_MAX) explorer_fail("a call whose kernel faults has a result");
+  scene_leave(number, status);
+}
+
 /* One of its own, from its creation to its end. */
 void operate_worker_made(uint32_t thread) {
   scene *s = the_scene();

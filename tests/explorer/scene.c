@@ -231,7 +231,7 @@ static vyc_status make_rows(vyc_prepared **prepared_out) {
   return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
 }
 
-static vyc_status make_copying(vyc_prepared **prepared_out) {
+vyc_status scene_make_copying(vyc_prepared **prepared_out) {
   static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
                                              {VYC_PARAMETER_POINTER, 1, 8, 8, {0}},
                                              {VYC_PARAMETER_SCALAR, 0, 16, 8, {0}},
@@ -250,7 +250,7 @@ static vyc_status make_copying(vyc_prepared **prepared_out) {
   return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
 }
 
-static vyc_status make_resident(vyc_prepared **prepared_out) {
+vyc_status scene_make_resident(vyc_prepared **prepared_out) {
   const vyc_prepared_desc desc = {
       .struct_size = sizeof desc, .block = {32, 1, 1}, .entry = MODEL_RESIDENT};
   return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
@@ -279,9 +279,9 @@ static void make_objects(scene *s, bool is_far) {
   MUST(vyc_bundle_symbol_find(s->bundle, &s->symbol_out, graph, "out"));
   MUST(vyc_module_load(&s->module, NULL, 0, s->context, "model", sizeof "model"));
   MUST(scene_make_asserting(&s->asserting));
-  MUST(make_copying(&s->copying));
+  MUST(scene_make_copying(&s->copying));
   MUST(make_rows(&s->rows));
-  MUST(make_resident(&s->resident));
+  MUST(scene_make_resident(&s->resident));
   MUST(scene_make_worker(&s->worker, is_far ? 2 : 1));
   if (is_far) crowd(s->context);
   MUST(vyc_stream_create(&s->one, s->context));

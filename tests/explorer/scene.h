@@ -73,6 +73,8 @@ typedef struct scene {
   vyc_worker *worker; /* with two blocks if streams are far */
   bool pauses; /* an operation does, or did */
   bool worker_closing;
+  uint64_t faulting; /* operations whose kernel faults */
+  bool lost; /* one has */
   vyc_communicator *communicator; /* of one rank */
   vyc_graph *communicating; /* x to hot by the kernel, and that to out by an all-reduce */
   uint64_t collectives; /* operations that have some */
@@ -136,6 +138,10 @@ void scene_hand_over(uint32_t operation);
 void scene_take_over(uint32_t operation);
 /* Of `copying`. */
 vyc_status scene_make_worker(vyc_worker **worker_out, uint32_t blocks);
+vyc_status scene_make_copying(vyc_prepared **prepared_out);
+vyc_status scene_make_resident(vyc_prepared **prepared_out);
+/* As in another process, when the context of the scene is closed: it knows nothing of a fault. */
+void scene_restart_worker(void);
 /* It is not on the device afterwards. */
 void scene_warm_worker(void);
 /* Nothing where there is no worker. False: it was closed before, or the context. */

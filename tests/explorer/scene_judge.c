@@ -112,11 +112,34 @@ static void check_memory(const scene *s) {
                   (unsigned long)stats.live_bytes, (unsigned long)stats.live_count);
 }
 
+static void check_all_released(scene *s) {
+  vyc_driver_release(s->driver);
+  model_check_thread();
+  model_check_empty();
+  explorer_check_freed();
+}
+
+/* A fault ends all work, and all who wait are told. Everything can be released. */
+static void judge_lost(scene *s) {
+  const vyc_status status = vyc_context_synchronize(s->context);
+  if (status != VYC_E_LOST && !(status == VYC_E_UNAVAILABLE && s->closed))
+    explorer_fail("a wait for a context that is lost gave %d", (int)status);
+  release_objects(s);
+  if (!s->closed) scene_ok(vyc_context_close(s->context), "the close of a context that is lost");
+  vyc_context_release(s->context);
+  scene_restart_worker();
+  check_all_released(s);
+}
+
 void scene_judge(void *unused) {
   scene *s = the_scene();
   (void)unused;
   s->operation[0] = 0;
   check_noticed(s);
+  if (s->lost) {
+    judge_lost(s);
+    return;
+  }
   if (!s->closed) {
     check_all_told(s);
     if ((s->setting & SETTING_FREE) != 0)
@@ -137,8 +160,5 @@ void scene_judge(void *unused) {
   }
   model_drain();
   vyc_context_release(s->context);
-  vyc_driver_release(s->driver);
-  model_check_thread();
-  model_check_empty();
-  explorer_check_freed();
+  check_all_released(s);
 }

@@ -43,6 +43,7 @@ bool scene_ok(vyc_status status, const char *what) {
     return true;
   }
   if (status == VYC_E_UNAVAILABLE && (s->closing || s->worker_closing)) return false;
+  if (status == VYC_E_LOST && s->lost) return false;
   vyc_error error = {.struct_size = sizeof error};
   vyc_last_error(&error);
   explorer_fail("%s gave %d: %.300s", what, (int)status, error.message);
@@ -73,7 +74,8 @@ void scene_leave(uint32_t operation, vyc_status status) {
   const bool is_refused =
       status == VYC_E_INVALID && s->refuses_collectives && (s->collectives >> operation & 1) != 0;
   const bool is_done = !is_refused && scene_ok(status, o->name);
-  if (is_done && s->kernels[operation] != SCENE_ANY_KERNELS && o->launched != s->kernels[operation])
+  if (is_done && !s->lost && s->kernels[operation] != SCENE_ANY_KERNELS &&
+      o->launched != s->kernels[operation])
     explorer_fail("%s (%u) gave the device %u kernels, not %u", o->name, operation, o->launched,
                   s->kernels[operation]);
   order_end(&s->order, operation, !is_done);
@@ -177,4 +179,13 @@ static void on_writes(const model_kernel *kernel) {
     order_check_write(&s->order, kernel->operation, kernel->out_owner, model_read(kernel->out));
 }
 
-model_hooks scene_hooks(void) { return (model_hooks){operation_now, on_given, on_runs, on_writes}; }
+static bool on_faults(const model_kernel *kernel) {
+  scene *s = the_scene();
+  const bool faults = (s->faulting >> kernel->operation & 1) != 0;
+  s->lost |= faults;
+  return faults;
+}
+
+model_hooks scene_hooks(void) {
+  return (model_hooks){operation_now, on_given, on_runs, on_writes, on_faults};
+}

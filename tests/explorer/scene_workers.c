@@ -36,3 +36,40 @@ void scene_resume_worker(void) {
   const vyc_status status = vyc_worker_resume(s->worker);
   if (status != VYC_E_INVALID || !s->worker_closing) scene_ok(status, "the end of a pause");
 }
+
+/* With host arrays; its result is its number. */
+static void check_call(vyc_worker *worker) {
+  scene *s = the_scene();
+  uint64_t in = SCENE_INPUT, result = UINT64_MAX;
+  scene_run run;
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "call of a worker after a fault", .stream = ORDER_NOWHERE},
+      BY_ITSELF, 1);
+  scene_fill_run(&run, NULL, &s->x, 0, &s->out, number);
+  run.arguments[0] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .data = &in};
+  run.arguments[1] = (vyc_argument){.kind = VYC_ARGUMENT_HOST, .count = 1, .result = &result};
+  s->input[number] = in;
+  const vyc_status status = vyc_worker_run(worker, NULL, 0, &run.run);
+  if (status != VYC_OK || result != number)
+    explorer_fail("a call of a worker after a fault gave %d and %lu", (int)status,
+                  (unsigned long)result);
+  scene_leave(number, status);
+}
+
+void scene_restart_worker(void) {
+  scene *s = the_scene();
+  vyc_worker *worker = NULL;
+  model_begin_process();
+  MUST(vyc_context_open(&s->context, s->driver, 0));
+  MUST(vyc_module_load(&s->module, NULL, 0, s->context, "model", sizeof "model"));
+  MUST(scene_make_copying(&s->copying));
+  MUST(scene_make_resident(&s->resident));
+  MUST(scene_make_worker(&worker, 1));
+  check_call(worker);
+  vyc_worker_release(worker);
+  vyc_prepared_release(s->resident);
+  vyc_prepared_release(s->copying);
+  vyc_module_release(s->module);
+  MUST(vyc_context_close(s->context));
+  vyc_context_release(s->context);
+}
