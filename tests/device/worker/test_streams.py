@@ -227,6 +227,7 @@ def test_a_driver_call_that_fails_leaves_no_call_behind(
 ) -> None:
     stream = device.stream()
     x, y, out = arrays(device, 3)
+    device.synchronize()  # otherwise the first call may need what is to fail in the second
     with Worker(device, [saxpy], idle=30.0, busy=30.0) as worker:
         for _ in range(OFTEN):
             worker.call(saxpy, x, x, out, 1.0)
