@@ -202,12 +202,12 @@ run_probe() {
   include=$(cd benchmarks && "$python" -c 'from harness.twins import cuda_include; print(cuda_include())') &&
     "${CC:-cc}" -std=gnu11 -O2 -Icsrc -isystem "$include" "benchmarks/probes/$1.c" benchmarks/raw/support.c \
       -o "$OUT/$1" -ldl -lpthread && mkdir -p "$OUT/results" &&
-    timeout 400 "$OUT/$1" "${VYRE_CUDA_DRIVER:-libcuda.so.1}" \
+    timeout 400 "$OUT/$1" "${VYRE_CUDA_DRIVER:-libcuda.so.1}" ${2:+"$2"} \
       >"$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-$1.jsonl" && rm "$OUT/$1"
 }
 
 part_gather() {
-  run_probe gather
+  run_probe gather ${quick:+3}
 }
 
 part_transports() {

@@ -82,11 +82,12 @@ static int by_value(const void *a, const void *b) {
 static void measure(uint32_t ranges, uint32_t bytes, uint32_t turns, uint64_t *samples[WAYS]) {
   uint32_t best = 0;
   for (uint32_t way = 0; way < WAYS; way++) verify(way, ranges, bytes);
-  for (uint32_t turn = 0; turn < turns + WARM; turn++)
+  const uint32_t warm = turns < WARM ? turns : WARM;
+  for (uint32_t turn = 0; turn < turns + warm; turn++)
     for (uint32_t way = 0; way < WAYS; way++) {
       const uint64_t begin = raw_now_ns();
       run(way, ranges, bytes);
-      samples[way][turn < WARM ? 0 : turn - WARM] = raw_now_ns() - begin;
+      samples[way][turn < warm ? 0 : turn - warm] = raw_now_ns() - begin;
     }
   for (uint32_t way = 0; way < WAYS; way++)
     qsort(samples[way], turns, sizeof *samples[way], by_value);

@@ -72,8 +72,9 @@ static vyc_status allocate(vyc_replay *replay) {
   replay->entries = calloc(replay->kernel_count + (size_t)1, sizeof *replay->entries);
   replay->arrays = calloc(replay->row->arrays.count + (size_t)1, sizeof(vyc_buffer *));
   replay->meanings = calloc(replay->row->symbols.count + (size_t)1, sizeof *replay->meanings);
+  replay->decides = calloc(replay->row->symbols.count + (size_t)1, sizeof *replay->decides);
   if (replay->kernels == NULL || replay->entries == NULL || replay->arrays == NULL ||
-      replay->meanings == NULL)
+      replay->meanings == NULL || replay->decides == NULL)
     return vyc__fail(VYC_E_MEMORY, "replay", "out of host memory");
   return VYC_OK;
 }
@@ -143,6 +144,8 @@ void vyc_replay_release(vyc_replay *replay) {
   for (uint32_t i = 0; replay->arrays != NULL && i < replay->row->arrays.count; i++)
     vyc_buffer_release(replay->arrays[i]);
   free(replay->meanings);
+  free(replay->decides);
+  free(atomic_load(&replay->room));
   free(replay->places);
   free(replay->kernels);
   free(replay->entries);

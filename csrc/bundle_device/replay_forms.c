@@ -81,6 +81,8 @@ static vyc_status allocate(const vyc_replay *replay, vyc_replay_form *form) {
 vyc_status vyc__replay_find_forms(vyc_replay *replay) {
   const uint32_t steps = replay->row->steps.count;
   uint32_t end = 0;
+  for (uint32_t i = 0; i < replay->condition_count; i++)
+    replay->decides[replay->conditions[i].symbol] = true;
   while (end < steps && vyc__replay_step(replay, end)->kind != VYC_STEP_OTHERWISE) end++;
   replay->form_count = end < steps ? 2 : 1;
   replay->forms[0].end = end;
@@ -143,10 +145,4 @@ vyc_replay_form *vyc__replay_choose(vyc_replay *replay, const vyc_meaning *meani
   for (uint32_t i = 0; i < replay->condition_count; i++)
     if (!is_alike(replay, i, meanings)) return &replay->forms[1];
   return &replay->forms[0];
-}
-
-bool vyc__replay_is_decisive(const vyc_replay *replay, uint32_t symbol) {
-  for (uint32_t i = 0; i < replay->condition_count; i++)
-    if (replay->conditions[i].symbol == symbol) return true;
-  return false;
 }

@@ -94,21 +94,25 @@ vyc_status vyc__replay_add_symbols(vyc_replay *replay, const vyc_replay_form *fo
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
-#define MOST_VALUES 16u
+#define FEW_SYMBOLS 16u /* for which the stack has room */
 
-static bool is_given(const vyc_symbol_value *values, uint32_t count, uint32_t symbol) {
-  for (uint32_t i = 0; i < count; i++)
-    if (values[i].symbol == symbol) return true;
-  return false;
-}
+/* Room of a launch, for as many as the graph has symbols. */
+typedef struct room {
+  vyc_meaning *meanings;
+  vyc_symbol_value *set;
+} room;
 
 /* Whether every symbol has a value, of its own or by this launch. */
-static bool has_values(vyc_replay *replay, const vyc_symbol_value *values, uint32_t count) {
+static bool has_values(vyc_replay *replay, const room *of, const vyc_symbol_value *values,
+                       uint32_t count) {
+  const uint32_t symbols = replay->row->symbols.count;
   if (VYC_LIKELY(atomic_load(&replay->is_complete))) return true;
   bool all = true;
+  for (uint32_t i = 0; i < symbols; i++) of->meanings[i].is_given = false;
+  for (uint32_t i = 0; i < count; i++) of->meanings[values[i].symbol].is_given = true;
   pthread_mutex_lock(&replay->lock);
-  for (uint32_t i = 0; i < replay->row->symbols.count && all; i++)
-    all = replay->meanings[i].is_set || is_given(values, count, i);
+  for (uint32_t i = 0; i < symbols && all; i++)
+    all = replay->meanings[i].is_set || of->meanings[i].is_given;
   pthread_mutex_unlock(&replay->lock);
   return all;
 }
@@ -120,18 +124,16 @@ static const vyc_replay_form *form_of(vyc_replay *replay) {
 
 static bool is_decided(const vyc_replay *replay, const vyc_symbol_value *values, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    if (vyc__replay_is_decisive(replay, values[i].symbol)) return true;
+    if (replay->decides[values[i].symbol]) return true;
   return false;
 }
 
-/* The form that runs with these values, and what the other symbols stand for now; NULL: too many
- * symbols, or one of them has no value. */
-static const vyc_replay_form *form_with(vyc_replay *replay, const vyc_symbol_value *values,
-                                        uint32_t count) {
+/* The form that runs with these values, and what the other symbols stand for now; NULL: one of them
+ * has no value. */
+static const vyc_replay_form *form_with(vyc_replay *replay, vyc_meaning *meanings,
+                                        const vyc_symbol_value *values, uint32_t count) {
   const uint32_t symbols = replay->row->symbols.count;
-  vyc_meaning meanings[MOST_VALUES];
   const vyc_replay_form *form = NULL;
-  if (symbols > MOST_VALUES) return NULL;
   pthread_mutex_lock(&replay->lock); /* it keeps their buffers, too */
   memcpy(meanings, replay->meanings, symbols * sizeof *meanings);
   for (uint32_t i = 0; i < count; i++)
@@ -154,35 +156,59 @@ static bool as_settable(const vyc_replay_form *form, vyc_symbol_value *set,
 
 /* The form was found by what other symbols stand for, which a thread that sets them may have
  * changed: then the version is another one. */
-static vyc_status launch_decided(vyc_replay *replay, const vyc_symbol_value *values, uint32_t count,
-                                 vyc_stream *stream, bool *done_out) {
-  vyc_symbol_value set[MOST_VALUES];
+static vyc_status launch_decided(vyc_replay *replay, const room *of, const vyc_symbol_value *values,
+                                 uint32_t count, vyc_stream *stream, bool *done_out) {
   bool is_stale = false;
   const uint32_t version = atomic_load(&replay->version);
-  const vyc_replay_form *form = form_with(replay, values, count);
+  const vyc_replay_form *form = form_with(replay, of->meanings, values, count);
   vyc_graph *graph = form == NULL ? NULL : atomic_load(&form->graph);
   if (version % 2 != 0 || graph == NULL || atomic_load(&form->is_outdated) ||
-      !as_settable(form, set, values, count))
+      !as_settable(form, of->set, values, count))
     return VYC_OK;
-  const vyc_status status =
-      vyc__graph_launch_with_if(graph, set, count, stream, &replay->version, version, &is_stale);
+  const vyc_status status = vyc__graph_launch_with_if(graph, of->set, count, stream,
+                                                      &replay->version, version, &is_stale);
   *done_out = !is_stale && status != VYC_E_INVALID;
   return *done_out ? status : VYC_OK;
 }
 
-vyc_status vyc__replay_launch_set(vyc_replay *replay, const vyc_symbol_value *values,
-                                  uint32_t count, vyc_stream *stream, bool *done_out) {
-  vyc_symbol_value set[MOST_VALUES];
-  *done_out = false;
-  if (count > MOST_VALUES || !has_values(replay, values, count)) return VYC_OK;
-  for (uint32_t i = 0; i < count; i++)
-    if (values[i].symbol >= replay->row->symbols.count) return VYC_OK;
+static vyc_status launch_in(const room *of, vyc_replay *replay, const vyc_symbol_value *values,
+                            uint32_t count, vyc_stream *stream, bool *done_out) {
+  if (!has_values(replay, of, values, count)) return VYC_OK;
   if (is_decided(replay, values, count))
-    return launch_decided(replay, values, count, stream, done_out);
+    return launch_decided(replay, of, values, count, stream, done_out);
   const vyc_replay_form *form = form_of(replay);
   vyc_graph *graph = form == NULL ? NULL : atomic_load(&form->graph);
-  if (graph == NULL || !as_settable(form, set, values, count)) return VYC_OK;
-  const vyc_status status = vyc_graph_launch_with(graph, set, count, stream, 0);
+  if (graph == NULL || !as_settable(form, of->set, values, count)) return VYC_OK;
+  const vyc_status status = vyc_graph_launch_with(graph, of->set, count, stream, 0);
   *done_out = status != VYC_E_INVALID; /* other values may need other sizes and grids */
   return *done_out ? status : VYC_OK;
+}
+
+/* The replay keeps the room of the launch that ended last. Without memory for it, or if a symbol is
+ * there twice, the launch goes on in the other way. */
+static vyc_status launch_of_many(vyc_replay *replay, const vyc_symbol_value *values, uint32_t count,
+                                 vyc_stream *stream, bool *done_out) {
+  const size_t symbols = replay->row->symbols.count;
+  vyc_meaning *meanings = atomic_exchange(&replay->room, NULL);
+  if (meanings == NULL)
+    meanings = malloc(symbols * (sizeof(vyc_meaning) + sizeof(vyc_symbol_value)));
+  if (meanings == NULL) return VYC_OK;
+  const room of = {meanings, (vyc_symbol_value *)(void *)(meanings + symbols)};
+  const vyc_status status = launch_in(&of, replay, values, count, stream, done_out);
+  free(atomic_exchange(&replay->room, meanings));
+  return status;
+}
+
+vyc_status vyc__replay_launch_set(vyc_replay *replay, const vyc_symbol_value *values,
+                                  uint32_t count, vyc_stream *stream, bool *done_out) {
+  const uint32_t symbols = replay->row->symbols.count;
+  *done_out = false;
+  if (count > symbols) return VYC_OK;
+  for (uint32_t i = 0; i < count; i++)
+    if (values[i].symbol >= symbols) return VYC_OK;
+  if (VYC_UNLIKELY(symbols > FEW_SYMBOLS))
+    return launch_of_many(replay, values, count, stream, done_out);
+  vyc_meaning meanings[FEW_SYMBOLS];
+  vyc_symbol_value set[FEW_SYMBOLS];
+  return launch_in(&(room){meanings, set}, replay, values, count, stream, done_out);
 }

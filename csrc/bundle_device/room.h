@@ -54,6 +54,8 @@ struct vyc_replay {
   vyc_buffer **arrays;
   pthread_mutex_t lock;
   vyc_meaning *meanings; /* of each symbol */
+  bool *decides;         /* likewise: whether the form depends on it */
+  _Atomic(vyc_meaning *) room; /* of a launch with many symbols */
   /* The second form runs where a condition does not hold for what symbols stand for. `ready`: the
    * one that runs with what they stand for by themselves, once it is made and not outdated. */
   vyc_replay_form forms[2];
@@ -163,8 +165,6 @@ bool vyc__replay_is_default(const vyc_replay *replay, uint32_t array);
 vyc_status vyc__replay_find_forms(vyc_replay *replay);
 /* The form that runs where symbols stand for these; all have values. */
 vyc_replay_form *vyc__replay_choose(vyc_replay *replay, const vyc_meaning *meanings);
-/* Whether the form depends on what the symbol stands for. */
-bool vyc__replay_is_decisive(const vyc_replay *replay, uint32_t symbol);
 
 /* ---- replay_symbols.c ---- */
 

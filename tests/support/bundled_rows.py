@@ -71,13 +71,20 @@ def tables(device: vc.Device, kinds: int, rows: int) -> tuple[vc.Graph, np.ndarr
     return graph, wanted[::-1] + 1
 
 
-def chain(device: vc.Device, n: int = N, *, defaults: bool) -> vc.Graph:
-    """out = 3 * (2 * x + 1) + 1 as one kernel, or as two where x and out meet; both are symbols."""
+def chain(device: vc.Device, n: int = N, *, defaults: bool, factors: int = 0) -> vc.Graph:
+    """out = 3 * (2 * x + 1) + 1 as one kernel, or as two where x and out meet; both are symbols.
+
+    As many steps more multiply by the symbols f0, f1, ..., which are 1.
+    """
     kernel = device.compile(scaled())
     x, out = device.array(ramp(n)), device.zeros(n, vc.f32)
     with device.record(fuse=True) as graph:
         t = graph.temporary(n, vc.f32)
         kernel.launch(vc.symbol("x", x) if defaults else vc.symbol("x"), t, 2.0, 1.0)
+        for k in range(factors):
+            product = graph.temporary(n, vc.f32)
+            kernel.launch(t, product, vc.symbol(f"f{k}", 1.0), 0.0)
+            t = product
         kernel.launch(t, vc.symbol("out", out) if defaults else vc.symbol("out"), vc.symbol("a", 3.0), 1.0)
     if not defaults:
         graph.replay(x=x, out=out)

@@ -1,14 +1,15 @@
 """Allocations of launches of a bundled graph whose merged steps take arrays that are symbols, from C.
 
-    LD_PRELOAD=LIBRARY python -m tests.device.faults.replays_in_c LIBRARY BUNDLE
+    LD_PRELOAD=LIBRARY python -m tests.device.faults.replays_in_c LIBRARY BUNDLE FACTORS GIVEN
 
-Prints whether making the graph has allocated anything, what ten launches with other arrays have after that, and what
-they wrote.
+The graph has so many factors, and launches give so many of them, of which the first is 2. Prints whether making the
+graph has allocated anything, what ten launches with other arrays have after that, and what they wrote.
 """
 
 from __future__ import annotations
 
 import ctypes as c
+import struct
 import sys
 from pathlib import Path
 
@@ -30,6 +31,9 @@ class Value(c.Structure):
         ("offset", c.c_uint64),
         ("count", c.c_uint64),
     )
+
+
+TWO, ONE = (struct.unpack("<I", struct.pack("<f", each))[0] for each in (2.0, 1.0))
 
 
 class Library:
@@ -59,22 +63,29 @@ def main() -> None:
     context = vyc.made("vyc_context_open", driver, 0)
     bundle = vyc.made("vyc_bundle_open", bundle_path, None, c.c_size_t(0))
     replay = vyc.made("vyc_replay_load", None, c.c_size_t(0), context, bundle, b"chain", c.c_uint64(0))
-    graph, x, out = c.c_uint32(), c.c_uint32(), c.c_uint32()
+    graph = c.c_uint32()
     vyc.call("vyc_bundle_graph_find", bundle, c.byref(graph), b"chain")
-    vyc.call("vyc_bundle_symbol_find", bundle, c.byref(x), graph, b"x")
-    vyc.call("vyc_bundle_symbol_find", bundle, c.byref(out), graph, b"out")
+
+    def symbol(name: str) -> int:
+        found = c.c_uint32()
+        vyc.call("vyc_bundle_symbol_find", bundle, c.byref(found), graph, name.encode())
+        return found.value
+
+    given = int(sys.argv[4])
+    factors = [Value(symbol(f"f{k}"), 0, ONE if k else TWO, None, 0, 0) for k in range(given)]
+    x, out = symbol("x"), symbol("out")
     buffers = [vyc.made("vyc_buffer_alloc", context, c.c_uint64(BYTES)) for _ in range(3)]
     contents = (c.c_float * COUNT)(*range(COUNT))
     vyc.call("vyc_copy_in", buffers[0], c.c_uint64(0), contents, c.c_uint64(BYTES))
     values = [
-        (Value * 2)(Value(x.value, 0, 0, buffers[0], 0, COUNT), Value(out.value, 0, 0, to, 0, COUNT))
+        (Value * (2 + given))(Value(x, 0, 0, buffers[0], 0, COUNT), Value(out, 0, 0, to, 0, COUNT), *factors)
         for to in buffers[1:]
     ]
     first = before = faults.host_faults_made()
     for turn in range(30):
         if turn == 20:
             before = faults.host_faults_made()
-        vyc.call("vyc_replay_launch", replay, values[turn % 2], 2, None)
+        vyc.call("vyc_replay_launch", replay, values[turn % 2], 2 + given, None)
     allocated = faults.host_faults_made() - before
     vyc.call("vyc_copy_out", buffers[2], c.c_uint64(0), contents, c.c_uint64(BYTES))
     print(before > first, allocated, *contents[:3])
