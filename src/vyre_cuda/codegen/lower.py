@@ -96,7 +96,7 @@ def lower(
     live = liveness(function)
     if function.registers:
         coalesce.coalesce(function, live[0])
-    cooperative = any(isinstance(statement, GridBarrier) for statement in walk.statements(program.body))
+    cooperative = any(type(statement) is GridBarrier for statement in walk.statements(program.body))
     hidden = [("report", lowering.sites.reports), ("grid_barrier", cooperative)]
     used = used_parameters(function, live[0]) | of_work
     if many is None:

@@ -54,6 +54,7 @@ _FEWEST_TRIPS = 16
 _SMALLER = 4
 
 
+_NAMING = (Let, Var, Assign)
 # What a statement is called where the loop stays as it is for it.
 _CALLED = {Store: "a store", Atomic: "an atomic", Warp: "a warp operation", For: "a loop", While: "a loop"}
 
@@ -108,7 +109,9 @@ class _Ahead:
     def body(self, body: Body) -> Body:
         out: list[Stmt] = []
         for statement in body:
-            if isinstance(statement, For) and not _why_not(statement, self._buffers):
+            if type(statement) in _NAMING:
+                out.append(statement)
+            elif isinstance(statement, For) and not _why_not(statement, self._buffers):
                 out += self._ahead(statement)
             elif isinstance(statement, NESTING):
                 out.append(with_bodies(statement, tuple(self.body(each) for _, each in bodies(statement))))

@@ -91,14 +91,14 @@ class _Branches:
 
     def _statement(self, statement: Stmt) -> Iterable[Stmt]:
         match statement:
+            case Let() | Var() | Assign() | Store() | Atomic() | Warp() | Assert() | Print():
+                return (statement,)
             case If():
                 return self._if(statement)
             case For():
                 return self._for(statement)
             case While():
                 return self._while(statement)
-            case Let() | Var() | Assign() | Store() | Atomic() | Warp() | Assert() | Print():
-                return (statement,)
             case Break() | Continue() | Return() | Barrier() | GridBarrier():
                 return (statement,)
             case _:

@@ -58,6 +58,9 @@ def _trim(body: Body) -> Body:
     """The body up to where it is left, including nested bodies."""
     out: list[Stmt] = []
     for number, statement in enumerate(body, start=1):
+        if type(statement) in _NAMING:
+            out.append(statement)
+            continue
         if isinstance(statement, NESTING):
             parts = tuple([_trim(inner) for _, inner in bodies(statement)])
             if not isinstance(statement, If):
@@ -148,7 +151,7 @@ class _Liveness:
             for jump in self._jumps.get(number, ()):
                 self._mark(jump)
             statement = self._statements[number]
-            if isinstance(statement, Assign):
+            if type(statement) is Assign:
                 self._mark(self._writers[statement.name][0])  # its var
             self._need(operands(statement))
 
@@ -169,9 +172,9 @@ class _Liveness:
         return unless_same(body, tuple(out))
 
     def _kept(self, statement: Stmt, number: int) -> Stmt:
-        if isinstance(statement, Atomic) and statement.op != "load" and statement.result not in self._read:
+        if type(statement) is Atomic and statement.op != "load" and statement.result not in self._read:
             return _without_result(statement)
-        if not isinstance(statement, NESTING):
+        if type(statement) in _NAMING or not isinstance(statement, NESTING):
             return statement
         inside: list[Body] = []
         first = number + 1

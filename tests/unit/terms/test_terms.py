@@ -187,6 +187,45 @@ def test_terms_on_top_of_equal_classes_become_equal() -> None:
     assert terms.find(first) == terms.find(second)
 
 
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_terms_become_equal_in_a_scope_and_again_behind_it(levels: int) -> None:
+    given = Given()
+    terms = given.terms
+    x, y = (given.term(Local(u32, name)) for name in "xy")
+    outer = [terms.apply("reverse_bits", u32, (each,)) for each in (x, y)]
+    for _ in range(levels):
+        terms.open_scope()
+    inner = [terms.apply("bitwise_count", u32, (each,)) for each in (x, y)]
+
+    terms.union(x, y)
+    assert terms.find(outer[0]) == terms.find(outer[1])
+    assert terms.find(inner[0]) == terms.find(inner[1])
+    for _ in range(levels):
+        terms.close_scope()
+    assert terms.find(outer[0]) != terms.find(outer[1])
+
+    later = [terms.apply("bitwise_count", u32, (each,)) for each in (x, y)]
+    terms.union(x, y)
+    assert terms.find(outer[0]) == terms.find(outer[1])
+    assert terms.find(later[0]) == terms.find(later[1])
+
+
+def test_a_weight_that_was_asked_for_follows_the_forms_of_its_operands() -> None:
+    given = Given()
+    terms = given.terms
+    x, y, z = (given.term(Local(u32, name)) for name in "xyz")
+    counted = terms.apply("bitwise_count", u32, (x,))
+    total = terms.apply("add", u32, (counted, z))
+    assert terms.cost(total, ()) == 2
+
+    product = terms.apply("multiply", u32, (x, y))
+    terms.union(counted, product)
+    terms.put(terms.best, terms.find(counted), product)
+    terms.union(y, terms.number(u32, 5))  # whatever changes classes may change weights
+
+    assert terms.cost(total, ()) == 1
+
+
 # ---- what is known --------------------------------------------------------------------------------------------------
 
 _OF_TWO = [

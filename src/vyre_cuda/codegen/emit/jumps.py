@@ -15,7 +15,7 @@ def needless_and_targets(code: list[int | Effect]) -> tuple[set[int], set[int]]:
     labels: set[int] = set()
     ahead: set[int] = set()  # labels from here to the next instruction
     following = len(code)
-    effects = [(position, item) for position, item in enumerate(code) if not isinstance(item, int)]
+    effects = [(position, item) for position, item in enumerate(code) if type(item) is tuple]
     for position, (kind, _, attr) in reversed(effects):
         if following != position + 1:
             ahead.clear()

@@ -145,16 +145,16 @@ class Expressions:
         That depends on the program's structure and not on which nodes are the same object: equal programs give the same
         text.
         """
-        if isinstance(expr, Local):
+        if type(expr) is Local:
             return self.locals.read(expr.name)
-        if isinstance(expr, (Apply, Load)):
+        if type(expr) is Apply or type(expr) is Load:
             found = self._memo.get(id(expr))
             if found is None:
                 found = self._memo[id(expr)] = self._make(expr)
             return found
-        if isinstance(expr, Const):
+        if type(expr) is Const:
             return self.terms.literal(expr.type, expr.bits)
-        if isinstance(expr, Position):
+        if type(expr) is Position:
             raise InternalError("indices of several axes outside of an access")
         return self.extraction.leaf(expr.type, self._given(expr))
 
@@ -173,7 +173,7 @@ class Expressions:
         return self.value(expr)
 
     def _make(self, expr: Apply | Load) -> int:
-        if isinstance(expr, Load):
+        if type(expr) is Load:
             place = (expr.buffer, self.index(expr.index))
             found = self._loaded.get(place)
             if found is None:
@@ -186,7 +186,7 @@ class Expressions:
         term, lets = self.term, self.locals.values
         found = []
         for expr in operands:
-            class_ = lets.get(expr.name) if isinstance(expr, Local) else None
+            class_ = lets.get(expr.name) if type(expr) is Local else None
             found.append(term(expr) if class_ is None else class_)
         return tuple(found)
 

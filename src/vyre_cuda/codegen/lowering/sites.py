@@ -27,9 +27,7 @@ class Sites:
         race = (Site("race", "data race", "", 0, None),) if races else ()
         unwritten = (Site("unwritten", "not written", "", 0, None),) if initialized else ()
         self._of_all = (*race, *unwritten)
-        self.reports = (
-            races or initialized or traps or any(isinstance(s, Assert) for s in walk.statements(program.body))
-        )
+        self.reports = races or initialized or traps or any(type(s) is Assert for s in walk.statements(program.body))
 
     def skip(self, asserts: list[Assert]) -> None:
         """These are in dead code: they keep their numbers."""
@@ -55,7 +53,7 @@ class Sites:
         asserts = [
             Site("assert", statement.message, "", number, statement.source)
             for number, statement in enumerate(walk.statements(self._program.body))
-            if isinstance(statement, Assert)
+            if type(statement) is Assert
         ]
         return (*asserts, *self._of_all)
 

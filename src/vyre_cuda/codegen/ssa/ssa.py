@@ -62,6 +62,7 @@ class Function:
         "attrs",
         "code",
         "entry",
+        "in_order",
         "labels",
         "ops",
         "pinned",
@@ -80,6 +81,7 @@ class Function:
         self.pinned: dict[int, int] = {}  # value computed straight into a mutable register
         self.aliases: dict[int, int] = {}  # read that needs no copy of the register
         self.labels = 0
+        self.in_order = True  # operands have smaller numbers than what is made of them
         self._depends = bytearray()  # of the first values
         self._entry: dict[Key, int] = {}
         self._constants: dict[tuple[str, int], int] = {}
@@ -167,6 +169,7 @@ class Function:
     def redefine(self, value: int, op: str, args: tuple[int, ...], attr: Any) -> None:
         """Let a value that was never shared be computed in another way."""
         self.ops[value], self.args[value], self.attrs[value] = op, args, attr
+        self.in_order = False
 
     # ---- state and effects ----
 
@@ -215,7 +218,6 @@ def liveness(function: Function) -> tuple[bytearray, set[int]]:
     """
     ops, args = function.ops, function.args
     live = bytearray(len(ops))
-    live_registers: set[int] = set()
     writes: dict[int, list[int]] = {}
     work: list[tuple[int, ...]] = []
     pinned = function.pinned
@@ -232,6 +234,22 @@ def liveness(function: Function) -> tuple[bytearray, set[int]]:
                 work.append(args[item])
             if item in pinned:
                 writes.setdefault(pinned[item], []).append(item)
+    if function.in_order and not function.registers:
+        for of in work:
+            for value in of:
+                live[value] = 1
+        for value in range(len(ops) - 1, -1, -1):
+            if live[value]:
+                for operand in args[value]:
+                    live[operand] = 1
+        return live, set()
+    return live, _spread(function, live, work, writes)
+
+
+def _spread(function: Function, live: bytearray, work: list[tuple[int, ...]], writes: dict[int, list[int]]) -> set[int]:
+    """Mark the values of the work and all that they need, also through registers; returns those that are read."""
+    ops, args = function.ops, function.args
+    live_registers: set[int] = set()
     while work:
         for value in work.pop():
             if not live[value]:
@@ -244,4 +262,4 @@ def liveness(function: Function) -> tuple[bytearray, set[int]]:
                     if register not in live_registers:
                         live_registers.add(register)
                         work.append(tuple(writes.get(register, ())))
-    return live, live_registers
+    return live_registers

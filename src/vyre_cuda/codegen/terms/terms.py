@@ -53,6 +53,8 @@ class Terms:
     """
 
     __slots__ = (
+        "_above_of",
+        "_changing",
         "_heavy",
         "_marks",
         "_outer",
@@ -91,7 +93,7 @@ class Terms:
         self.attrs: list[Any] = []  # bits of a constant, SSA value of a leaf, linear form of a sum, type of a cast
         # By class.
         self.link: list[int] = []
-        self._parents: list[list[int]] = []
+        self._parents: list[list[int]] = []  # of the first terms, which `_above_of` counts
         self.forms: list[tuple[int, ...]] = []
         self.best: list[int] = []
         self.linear: list[Affine | None] = []
@@ -99,7 +101,9 @@ class Terms:
         self.loose: list[int | None] = []  # of a narrow integer: the same with any upper bits
         self.committed: list[bool] = []  # whether that value is used for sure
         self._table: dict[Key, int] = {}
-        self._weights: list[int | None] = []  # of terms of which they were asked and cannot change
+        self._above_of = 0
+        self._weights: list[int | None] = []  # of terms of which they were asked
+        self._changing: list[int] = []  # terms whose weight depends on the best forms of others
         self._heavy: set[int] = set()  # terms that need more than is counted, until something changes
         self._undo: list[tuple[Any, Any, Any]] = []  # changes of what was there before the open scopes
         self._marks: list[tuple[int, int, int]] = []  # of each open scope: the terms, keys and changes before it
@@ -110,14 +114,16 @@ class Terms:
     # ---- scopes ----
 
     def open_scope(self) -> None:
+        self._note_parents()
         self._outer = len(self.ops)
         self._marks.append((self._outer, len(self._table), len(self._undo)))
 
     def close_scope(self) -> None:
         """As it was when the scope was opened."""
         terms, keys, changes = self._marks.pop()
-        self._heavy.clear()
+        self._forget_costs()
         self._outer = self._marks[-1][0] if self._marks else 0
+        self._above_of = min(self._above_of, terms)
         undo, table = self._undo, self._table
         while len(undo) > changes:
             where, at, old = undo.pop()
@@ -263,13 +269,6 @@ class Terms:
             self._make_room(made)
         if key is not None:  # which nothing has
             self._table[key] = made
-        if args:
-            parents, outer = self._parents, self._outer
-            for arg in args:
-                above = parents[arg]
-                if arg < outer:
-                    self._undo.append((above, slice(len(above), None), ()))
-                above.append(made)
         return made
 
     def _make_room(self, first: int) -> None:
@@ -284,6 +283,13 @@ class Terms:
         self._weights += _NOTHING
         self.loose += _NOTHING
         self.committed += _NOT_YET
+
+    def _note_parents(self) -> None:
+        """Which terms are on top of the operands of the new ones: asked for only where classes become equal."""
+        for made in range(self._above_of, len(self.ops)):
+            for arg in self.args[made]:
+                self._put_above(arg, (made,))
+        self._above_of = len(self.ops)
 
     def _put_above(self, class_: int, made: Iterable[int]) -> None:
         """These terms are on top of the class."""
@@ -310,6 +316,7 @@ class Terms:
     def union(self, one: int, other: int) -> None:
         """Both classes are equal, and so are terms on top of them that differ in nothing else."""
         work = [(one, other)]
+        self._note_parents()
         self._heavy.clear()
         while work:
             one, other = (self.find(class_) for class_ in work.pop())
@@ -320,6 +327,7 @@ class Terms:
             self.put(self.link, gone, kept)
             self.put(self.forms, kept, self.forms[kept] + self.forms[gone])
             self.put(self.best, kept, best)
+            self._forget_weights()
             if self.values[kept] is None and self.values[gone] is not None:
                 self.put(self.values, kept, self.values[gone])
             if self.loose[kept] is None and self.loose[gone] is not None:
@@ -401,11 +409,22 @@ class Terms:
                     if below in heavy:
                         heavy.add(term)
                         return _NEVER
-                    work.append(below)
+                    if args[below]:  # leaves and constants cost nothing
+                        work.append(below)
             if len(seen) > most:
                 heavy.add(term)
                 return _NEVER
         return total
+
+    def _forget_costs(self) -> None:
+        """What terms are computed from has changed."""
+        self._heavy.clear()
+        self._forget_weights()
+
+    def _forget_weights(self) -> None:
+        for term in self._changing:
+            self._weights[term] = None
+        self._changing.clear()
 
     def _weight(self, term: int) -> int:
         op = self.ops[term]
@@ -413,10 +432,12 @@ class Terms:
             found = linear.weight(self.attrs[term], self.types[term])
         elif op == "add":
             ops, best, link = self.ops, self.best, self.link
+            found = costs.weight(op, self.types[term])
             for arg in self.args[term]:
                 if ops[best[arg if link[arg] == arg else self.find(arg)]] == "multiply":
-                    return 0
-            return costs.weight(op, self.types[term])
+                    found = 0
+                    break
+            self._changing.append(term)
         elif op in costs.DIVISIONS:
             return costs.weight_of_division(op, self.types[term], self.integer_of(self.args[term][-1]))
         else:
@@ -437,7 +458,7 @@ class Terms:
                     best, price = form, other
             if best != self.best[class_]:
                 self.put(self.best, class_, best)
-                self._heavy.clear()
+                self._forget_costs()
         return best
 
     def commit(self, class_: int) -> None:

@@ -10,7 +10,7 @@ memory at that moment. A statement reads all its operands before it has an effec
 from __future__ import annotations
 
 from functools import reduce
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, final
 
 from vyre_cuda.ir.core.ops import ORDERS as ORDERS
 from vyre_cuda.ir.core.ops import SCOPES as SCOPES
@@ -29,6 +29,7 @@ WARP_SIZE = 32
 # ---- expressions ----------------------------------------------------------------------------------------------------
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Const:
     """A literal, held as the bit pattern of its type, so that -0.0 and NaN payloads are kept."""
@@ -38,6 +39,7 @@ class Const:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Local:
     """The value of a `let`, a `var`, a loop counter or the result of an atomic."""
@@ -47,6 +49,7 @@ class Local:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """A scalar parameter, passed by value."""
@@ -56,6 +59,7 @@ class Scalar:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Size:
     """The number of elements of a buffer parameter or shared array, in the program's index type; with `axis`, its
@@ -67,6 +71,7 @@ class Size:
     axis: int | None = None
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Id:
     """A launch coordinate on one axis (0, 1, 2), in the program's index type."""
@@ -77,6 +82,7 @@ class Id:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Load:
     """One element of a buffer parameter or shared array; 0 when the index is out of bounds.
@@ -90,6 +96,7 @@ class Load:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Position:
     """The place of an element in an array with several axes: an index for each, the last one counting neighbors.
@@ -102,6 +109,7 @@ class Position:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Apply:
     """An op of the table applied to operands; `type` is the result's (for casts, the target)."""

@@ -1,7 +1,8 @@
 """Traversals of programs, shared by everything that reads one.
 
 The orders are fixed here. Statements: pre-order, `setup` before `body`, `then` before `orelse`. Expressions: operands
-left to right, a parent before its operands. None of these recurses, so a tree of any depth can be walked.
+left to right, a parent before its operands. None of these recurses, so a tree of any depth can be walked. Classes of
+nodes have no subclasses, and where nodes are many their class is compared: `isinstance` takes long to say no.
 
 A path alternates between a statement index and the name of a nested body: `(3, "then", 0)`.
 """
@@ -45,7 +46,8 @@ Path: TypeAlias = "tuple[int | str, ...]"
 Body: TypeAlias = "tuple[Stmt, ...]"
 
 # Expressions without others inside.
-_ALONE = (Const, Local, Scalar, Size, Id)
+_ALONE = frozenset({Const, Local, Scalar, Size, Id})
+_NESTING = frozenset({If, For, While})
 
 
 def assert_never(value: NoReturn) -> NoReturn:
@@ -78,17 +80,18 @@ def expressions(roots: Iterable[Expr]) -> Iterator[Expr]:
         stack.extend(reversed(children(expr)))
 
 
-def locals_read(roots: Iterable[Expr]) -> Iterator[str]:
+def locals_read(roots: Iterable[Expr]) -> list[str]:
     """The names of locals in these trees, as often as they are there, in any order."""
+    found = []
     work = list(roots)
-    while work:
-        expr = work.pop()
-        if isinstance(expr, Apply):
+    for expr in work:  # and what is appended meanwhile
+        if type(expr) is Local:
+            found.append(expr.name)
+        elif type(expr) is Apply:
             work += expr.operands
-        elif isinstance(expr, Local):
-            yield expr.name
-        elif not isinstance(expr, _ALONE):
+        elif type(expr) not in _ALONE:
             work += children(expr)
+    return found
 
 
 def operands(statement: Stmt) -> tuple[Expr, ...]:
@@ -140,7 +143,7 @@ def statements(body: Body) -> Iterator[Stmt]:
     while stack:
         for statement in stack[-1]:
             yield statement
-            if isinstance(statement, (If, For, While)):
+            if type(statement) in _NESTING:
                 stack.extend(iter(inner) for _, inner in reversed(bodies(statement)))
                 break
         else:
