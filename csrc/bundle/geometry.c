@@ -159,7 +159,8 @@ static vyc_status axis_of(const vyc_bundle *bundle, uint64_t *blocks_out, bool *
   uint64_t extent = 0;
   if (!evaluate(bundle, &extent, kernel->work[axis], counts, scalars))
     return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
-                     "the work on axis %c is negative or out of range of its type: %" PRId64,
+                     "the work on axis %c is %" PRId64 ", which is negative, out of range of its "
+                     "type, or too little for an array that the threads go through: pass a grid",
                      "xyz"[axis], (int64_t)extent);
   const uint64_t block = kernel->block[axis];
   *blocks_out = extent / block + (extent % block != 0);

@@ -12,10 +12,11 @@ from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.descriptors.signature import ROLE_SCALAR, ROLES, Signature, Step, has_contracts, signature
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.call.known import Known
+from vyre_cuda.ir.call.walked import walks, work_of
 from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.limits import MAX_PARAMETERS
 from vyre_cuda.ir.core.nodes import Assert, extent_name, extent_names
-from vyre_cuda.ir.core.program import Program
+from vyre_cuda.ir.core.program import Program, primary_buffer
 
 _WHOLE_PROGRAM = 1
 WORKER, ROWS, CLEARS = 2, 4, 8
@@ -49,8 +50,10 @@ class BundledKernel:
 
 
 def interface(program: Program) -> Program:
-    """The program without its body: what a caller must know about it."""
-    return replace(program, body=())
+    """The program without its body: what a caller must know about it, as also which arrays its threads go through."""
+    primary = primary_buffer(program)
+    work = (work_of(program, primary),) if primary is not None and walks(program) else program.work
+    return replace(program, body=(), work=work)
 
 
 def add_kernel(writer: Writer, kernel: BundledKernel) -> None:

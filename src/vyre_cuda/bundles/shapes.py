@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from vyre_cuda.descriptors.signature import HOST_OPS, LEAF_SIZE, Step, steps_of, width_of
+from vyre_cuda.descriptors.signature import HOST_OPS, Step, steps_of
 from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.ir.call.walked import work_of
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size, elements, extent_name, extent_names
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.program import Program, primary_buffer
@@ -70,7 +71,7 @@ def _work(program: Program) -> tuple[tuple[Step, ...], ...]:
     primary = primary_buffer(program)
     if primary is None or axes > 1:
         return ()
-    return (((LEAF_SIZE, width_of(program.index), program.parameters.index(primary)),),)
+    return (_checked(program, "the work", work_of(program, primary)),)
 
 
 def _named(declared: Iterable[Expr]) -> set[str]:

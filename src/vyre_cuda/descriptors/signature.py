@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from vyre_cuda.codegen.core.lowered import Cover, KernelParameter, Lowered
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.call.geometry import array_sizes, size_key
+from vyre_cuda.ir.call.walked import work_of
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size, extent_name, extent_names
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.program import Program, primary_buffer
@@ -228,7 +229,7 @@ def _work_steps(program: Program) -> tuple[tuple[Step, ...], ...] | None:
         primary = primary_buffer(program)
         if primary is None:
             return None
-        found = [((LEAF_SIZE, width_of(program.index), program.parameters.index(primary)),)]
+        found = [_steps(program, work_of(program, primary), before=count)]
     if len(found) < axes:
         return None
     steps = tuple(each for each in found if each is not None)

@@ -16,7 +16,8 @@ from vyre_cuda.frontend.rewriting.function import Rewritten
 from vyre_cuda.frontend.source import FunctionSource
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.handles import Buffer
-from vyre_cuda.ir.core.nodes import Id
+from vyre_cuda.ir.call.walked import Walk, walks_of
+from vyre_cuda.ir.core.nodes import Id, Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.core.walk import expressions, operands, statements
@@ -57,14 +58,28 @@ def build(definition: Definition, types: Mapping[str, Type], constants: Mapping[
 
 def _work_on_axes(builder: Builder) -> None:
     """Without `vc.work`, a work item for each element of the first output, else of the first inout, if it has several
-    axes and the body asks for an id along each of them: x along the last one."""
+    axes and the body asks for an id along each of them: x along the last one. Not where threads go through another
+    array instead, which then is a matter of each call (`ir.call.walked`)."""
     out = next((each for kind in ("out", "inout") for each in builder._parameters if each.kind == kind), None)
     if builder._work is not None or out is None or out.kind == "scalar" or out.ndim not in (2, 3):
         return
-    body = statements(tuple(builder._scope.block.statements))
-    ids = (each for each in expressions(root for each in body for root in operands(each)) if isinstance(each, Id))
-    if any(each.kind == "global_id" and each.axis == out.ndim - 1 for each in ids):
-        builder.work(*reversed(Buffer(builder._scope, out.name, out.type, out.kind, out.ndim).shape))
+    body = tuple(builder._scope.block.statements)
+    ids = (e for s in statements(body) for e in expressions(operands(s)) if isinstance(e, Id))
+    if not any(each.kind == "global_id" and each.axis == out.ndim - 1 for each in ids):
+        return
+    shape = Buffer(builder._scope, out.name, out.type, out.kind, out.ndim).shape
+    through = walks_of(tuple(builder._parameters), body, builder._block, builder._scope.index, out, out.ndim)
+    if {walk.axis for walk in through} == {walk.axis for walk in through if _is_as_long(builder, out, walk)}:
+        builder.work(*reversed(shape))
+
+
+def _is_as_long(builder: Builder, out: Parameter, walk: Walk) -> bool:
+    """Whether what threads go through is declared with the extent that `out` has along the same axis."""
+    if walk.axis >= out.ndim:
+        return False
+    (walked,) = [each for each in builder._parameters if each.name == walk.extent.buffer]
+    declared = walked.size if walk.extent.axis is None else walked.shape[walk.extent.axis]
+    return out.shape[-1 - walk.axis] in (walk.extent, declared or walk.extent)
 
 
 def _declared(

@@ -7,7 +7,7 @@ when it is compiled or evaluated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.ir.core.nodes import Expr, OwnArray, Parameter, SharedArray, Source, Stmt
 from vyre_cuda.ir.core.types import Type, u32
@@ -49,6 +49,7 @@ class Program:
     # Filled once; init=False so that dataclasses.replace starts afresh.
     _bytes: list[bytes] = field(default_factory=list, init=False, compare=False, repr=False)
     _valid: list[bool] = field(default_factory=list, init=False, compare=False, repr=False)
+    _walks: list[tuple[Any, ...]] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def text(self) -> str:
         """The program as text; `vyre_cuda.parse` is the inverse."""

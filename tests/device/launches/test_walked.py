@@ -1,0 +1,88 @@
+"""Every way to launch refuses what would leave out elements of an array: see `tests/unit/test_walked.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda._native.bundle.bundle import BundleFile
+
+FEW, MANY = np.arange(200, dtype=np.uint32), np.arange(1000, dtype=np.uint32)
+REFUSED = r"x\.size is 1000, but the launch has 256 threads"
+
+
+@vc.kernel
+def remainders(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, 7)
+    i = vc.global_id.x
+    if i < x.size:
+        vc.atomic_add(out, x[i] % 7, 1)
+
+
+@pytest.fixture
+def kernel(device: vc.Device) -> vc.Kernel:
+    return remainders.on(device)
+
+
+def test_calls(kernel: vc.Kernel) -> None:
+    assert kernel(FEW).sum() == 200
+    for call in (kernel, kernel.submit, kernel.timed, kernel.record):
+        with pytest.raises(ValueError, match=REFUSED):
+            call(MANY)
+    assert kernel(MANY, grid=4).sum() == 1000
+    with pytest.raises(ValueError, match="row 1: .*" + REFUSED):
+        kernel.many([(FEW,), (MANY,)])
+
+
+def test_launches(device: vc.Device, kernel: vc.Kernel) -> None:
+    few, many, out = device.array(FEW), device.array(MANY), device.zeros(7, vc.u32)
+    kernel.launch(few, out)
+    for launch in (kernel.launch, kernel.bind):
+        with pytest.raises(ValueError, match=REFUSED):
+            launch(many, out)
+    with pytest.raises(ValueError, match="row 1: .*" + REFUSED):
+        kernel.launch_many([(few, out), (many, device.zeros(7, vc.u32))])
+    assert out.numpy().sum() == 200
+    kernel.launch(many, out, grid=4)
+    assert out.numpy().sum() == 1000
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_graphs(device: vc.Device, kernel: vc.Kernel, fuse: bool) -> None:
+    few, many, out = device.array(FEW), device.array(MANY), device.zeros(7, vc.u32)
+    with device.record(fuse=fuse) as graph:
+        kernel.launch(vc.symbol("x", few), out)
+    graph.replay()
+    with pytest.raises(ValueError, match=REFUSED):
+        graph.replay(x=many)
+    assert out.numpy().sum() == 200
+
+
+def test_workers(device: vc.Device, kernel: vc.Kernel) -> None:
+    with device.worker([kernel]) as worker:
+        assert worker.call(kernel, FEW).sum() == 200
+        with pytest.raises(ValueError, match=REFUSED):
+            worker.call(kernel, MANY)
+
+
+@pytest.mark.parametrize("source", [True, False])
+def test_bundles(device: vc.Device, tmp_path: Path, source: bool) -> None:
+    vc.bundle([remainders], tmp_path / "r.vyre", cubins=False, source=source)
+    kernel = vc.load_bundle(tmp_path / "r.vyre").on(device)["remainders"]
+
+    assert kernel(FEW).sum() == 200
+    with pytest.raises(ValueError, match=REFUSED if source else r"the work of program remainders .*size\(x\) = 1000"):
+        kernel(MANY)
+    assert kernel(MANY, grid=4).sum() == 1000
+
+
+def test_a_reader_of_bundles_in_c(tmp_path: Path) -> None:
+    vc.bundle([remainders], tmp_path / "r.vyre", targets=["sm_90"], cubins=False)
+    file = BundleFile((tmp_path / "r.vyre").read_bytes())
+
+    assert file.shape(0, [256, 0], []) == ([256, 7], (1, 1, 1))
+    with pytest.raises(ValueError, match="too little for an array that the threads go through: pass a grid"):
+        file.shape(0, [257, 0], [])

@@ -1,0 +1,328 @@
+"""A launch that would leave out elements of an array is refused, and others are not.
+
+Without `vc.work` the number of threads follows from the first result, whatever the threads read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.ir.call.walked import Walk, walks
+from vyre_cuda.ir.core.nodes import Size
+from vyre_cuda.ir.core.types import i32
+
+X = np.arange(1000, dtype=np.uint32)
+IMAGE = np.arange(20 * 30, dtype=np.uint32).reshape(20, 30)
+
+
+# ---- what leaves out elements ----------------------------------------------------------------------------------------
+
+
+@vc.kernel
+def histogram(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, 7)
+    i = vc.global_id.x
+    if i < x.size:
+        vc.atomic_add(out, x[i] % 7, 1)
+
+
+@vc.kernel(block=128)
+def sums_of_blocks(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, (x.size + 127) // 128)
+    vc.atomic_add(out, vc.block_id.x, x[vc.block_id.x * vc.block_dim.x + vc.thread_id.x])
+
+
+@vc.kernel(block=128)
+def sums_with_the_block_written_out(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, (x.size + 127) // 128)
+    first = vc.block_id.x * 128
+    vc.atomic_add(out, vc.block_id.x, x[vc.thread_id.x + first])
+
+
+@vc.kernel
+def total_first(x: vc.In[vc.u32]):
+    total = vc.output(vc.u32, 1)
+    doubled = vc.output(vc.u32, x.size)
+    i = vc.global_id.x
+    if i < x.size:
+        doubled[i] = x[i] * 2
+        vc.atomic_add(total, 0, x[i])
+
+
+@vc.kernel
+def folded(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, 4)
+    i = vc.global_id.x
+    vc.atomic_add(out, i % 4, x[i])
+
+
+@vc.kernel
+def bins_by_branches(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, 3)
+    i = vc.global_id.x
+    where: vc.i32 = 0
+    if x[i] > 10:
+        where = 1
+    elif x[i] > 500:
+        where = 2
+    vc.atomic_add(out, where, 1)
+
+
+@vc.kernel
+def given_counts(x: vc.In[vc.u32], counts: vc.InOut[vc.u32]):
+    i = vc.global_id.x
+    if i < x.size:
+        vc.atomic_add(counts, x[i] & 3, 1)
+
+
+@vc.kernel
+def pairs(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, 2)
+    i = vc.global_id.x
+    if i + 1 < x.size:
+        vc.atomic_add(out, vc.u32(x[i] > x[i + 1]), 1)
+
+
+@vc.kernel
+def joint_histogram(x: vc.In[vc.u32, 2]):
+    out = vc.output(vc.u32, (4, 4))
+    i, j = vc.global_id.yx
+    vc.atomic_add(out, (x[i, j] % 4, x[i, j] // 4 % 4), 1)
+
+
+@vc.kernel
+def sums_of_columns(x: vc.In[vc.u32, 2]):
+    out = vc.output(vc.u32, x.shape[1])
+    i, j = vc.global_id.yx
+    vc.atomic_add(out, j, x[i, j])
+
+
+def rows_of_one_thread() -> vc.Program:
+    b = vc.Builder("rows_of_one_thread")
+    x = b.input("x", vc.u32, ndim=2)
+    out = b.output("out", vc.u32, shape=x.shape)
+    i, j = b.let("i", vc.global_id.y), b.let("j", vc.global_id.x)
+    out[i, j] = x[i, j]
+    return b.build()
+
+
+REFUSED: list[tuple[Any, tuple[Any, ...]]] = [
+    (histogram, (X,)),
+    (sums_of_blocks, (X,)),
+    (sums_with_the_block_written_out, (X,)),
+    (total_first, (X,)),
+    (folded, (X,)),
+    (bins_by_branches, (X,)),
+    (given_counts, (X, np.zeros(4, np.uint32))),
+    (pairs, (X,)),
+    (joint_histogram, (IMAGE,)),
+    (sums_of_columns, (IMAGE,)),
+    (rows_of_one_thread(), (IMAGE,)),
+]
+
+
+def name_of(value: Any) -> str:
+    return getattr(value, "__name__", "") or getattr(value, "name", "")
+
+
+@pytest.mark.parametrize(("kernel", "arguments"), REFUSED, ids=name_of)
+def test_elements_that_no_thread_would_reach_are_an_error(kernel: Any, arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match=r"the rest of x would be left out; .*vc\.work\(.*x\.(size|shape)"):
+        vc.evaluate(kernel, *arguments)
+
+
+@pytest.mark.parametrize(("kernel", "arguments"), REFUSED, ids=name_of)
+def test_a_grid_says_how_many_threads_there_are(kernel: Any, arguments: tuple[Any, ...]) -> None:
+    vc.evaluate(kernel, *arguments, grid=(8, 20))
+
+
+def test_the_error_has_the_numbers_and_the_way_out() -> None:
+    with pytest.raises(
+        ValueError, match=r"histogram: x\.size is 1000, but the launch has 256 threads along x"
+    ) as found:
+        vc.evaluate(histogram, X)
+
+    assert "vc.work(x.size)" in str(found.value)
+    assert "grid=" in str(found.value)
+
+
+def test_the_error_has_the_work_of_each_axis() -> None:
+    with pytest.raises(ValueError, match=r"1 thread along y, .*vc\.work\(x\.shape\[1\], x\.shape\[0\]\)"):
+        vc.evaluate(joint_histogram, np.zeros((20, 10), np.uint32))
+
+
+def test_as_python_it_is_the_same_error() -> None:
+    with pytest.raises(ValueError, match="the rest of x would be left out"):
+        histogram.python(X)
+
+
+def test_one_block_for_as_many_elements_as_it_has_threads_is_enough() -> None:
+    assert vc.evaluate(histogram, X[:256]).sum() == 256
+    with pytest.raises(ValueError, match=r"x\.size is 257"):
+        vc.evaluate(histogram, X[:257])
+
+
+def test_elements_that_threads_read_behind_their_own_count_as_reached() -> None:
+    assert vc.evaluate(pairs, X[:257]).sum() == 256
+    with pytest.raises(ValueError, match=r"x\.size is 258"):
+        vc.evaluate(pairs, X[:258])
+
+
+def test_a_program_that_names_its_work_is_not_looked_at() -> None:
+    b = vc.Builder("some")
+    x = b.input("x", vc.u32)
+    out = b.output("out", vc.u32, size=1)
+    b.work(10)
+    b.atomic_add(out, 0, x[vc.global_id.x])
+    program = b.build()
+
+    assert walks(program) == ()
+    assert vc.evaluate(program, X) == [sum(range(256))]
+
+
+def test_what_a_program_walks_through() -> None:
+    x = Size(i32, "x")
+
+    assert walks(histogram.program()) == (Walk(x, 0, 0),)
+    assert walks(pairs.program()) == (Walk(x, 0, 1),)
+    assert walks(sums_of_columns.program()) == (Walk(Size(i32, "x", axis=0), 1, 0),)
+
+
+# ---- what does not ---------------------------------------------------------------------------------------------------
+
+
+@vc.kernel
+def differences(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, x.size - 1)
+    i = vc.global_id.x
+    out[i] = x[i + 1] - x[i]
+
+
+@vc.kernel
+def beginning(x: vc.In[vc.u32], n: vc.i32):
+    out = vc.output(vc.u32, n)
+    i = vc.global_id.x
+    if i < out.size:
+        out[i] = x[i]
+
+
+@vc.kernel
+def reversed_beginning(x: vc.In[vc.u32], n: vc.i32):
+    out = vc.output(vc.u32, n)
+    i = vc.global_id.x
+    out[n - 1 - i] = x[i]
+
+
+@vc.kernel
+def with_a_halo(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, x.size - 2)
+    i = vc.global_id.x
+    if i < out.size:
+        out[i] = x[i] + x[i + 1] + x[i + 2]
+
+
+@vc.kernel
+def every_third(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, x.size // 3)
+    i = vc.global_id.x
+    out[i] = x[3 * i]
+
+
+@vc.kernel
+def by_table(table: vc.In[vc.u32], k: vc.In[vc.i32]):
+    out = vc.output(vc.u32, k.size)
+    i = vc.global_id.x
+    out[i] = table[k[i]]
+
+
+@vc.kernel
+def scattered(x: vc.In[vc.u32], to: vc.In[vc.i32]):
+    out = vc.output(vc.u32, x.size)
+    i = vc.global_id.x
+    if i < x.size:
+        out[to[i]] = x[i]
+
+
+@vc.kernel
+def in_strides(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, 1)
+    total = vc.u32(0)
+    for k in range(vc.global_id.x, x.size, vc.grid_dim.x * vc.block_dim.x):
+        total += x[k]
+    vc.atomic_add(out, 0, total)
+
+
+@vc.kernel
+def by_one_thread(x: vc.In[vc.u32]):
+    out = vc.output(vc.u32, 1)
+    if vc.global_id.x == 0:
+        total = vc.u32(0)
+        for k in range(x.size):
+            total += x[k]
+        out[0] = total
+
+
+@vc.kernel
+def sums_of_rows(x: vc.In[vc.u32, 2]):
+    out = vc.output(vc.u32, x.shape[0])
+    i = vc.global_id.x
+    total = vc.u32(0)
+    for j in range(x.shape[1]):
+        total += x[i, j]
+    out[i] = total
+
+
+@vc.kernel
+def cut_out(x: vc.In[vc.u32, 2]):
+    out = vc.output(vc.u32, (x.shape[0] - 5, x.shape[1] - 5))
+    i, j = vc.global_id.yx
+    out[i, j] = x[i, j]
+
+
+@vc.kernel
+def rows_in_another_order(x: vc.In[vc.u32, 2], rows: vc.In[vc.i32], columns: vc.In[vc.i32]):
+    out = vc.output(vc.u32, x.shape)
+    i, j = vc.global_id.yx
+    if i < x.shape[0] and j < x.shape[1]:
+        out[rows[i], columns[j]] = x[i, j]
+
+
+@vc.kernel
+def rows_of_a_flat_one(x: vc.In[vc.u32], w: vc.i32):
+    out = vc.output(vc.u32, 60)
+    i = vc.global_id.x
+    out[i // w * w + (w - 1 - i % w)] = x[i]
+
+
+ORDER = np.random.default_rng(1).permutation(1000).astype(np.int32)
+ROWS, COLUMNS = np.arange(20, dtype=np.int32)[::-1].copy(), np.roll(np.arange(30, dtype=np.int32), 7)
+Expected = Callable[[], Any]
+TAKEN: list[tuple[Any, tuple[Any, ...], Expected]] = [
+    (differences, (X,), lambda: np.diff(X)),
+    (beginning, (X, 300), lambda: X[:300]),
+    (reversed_beginning, (X, 300), lambda: X[:300][::-1]),
+    (with_a_halo, (X,), lambda: X[:-2] + X[1:-1] + X[2:]),
+    (every_third, (X,), lambda: X[:999:3]),
+    (by_table, (X, ORDER[:10]), lambda: X[ORDER[:10]]),
+    (scattered, (X, ORDER), lambda: np.argsort(ORDER)),
+    (in_strides, (X,), lambda: [X.sum()]),
+    (by_one_thread, (X,), lambda: [X.sum()]),
+    (sums_of_rows, (IMAGE,), lambda: IMAGE.sum(1)),
+    (cut_out, (IMAGE,), lambda: IMAGE[:-5, :-5]),
+    (rows_in_another_order, (IMAGE, ROWS, COLUMNS), lambda: IMAGE[::-1][:, (np.arange(30) + 7) % 30]),
+    (rows_of_a_flat_one, (X, 30), lambda: X[:60].reshape(2, 30)[:, ::-1].reshape(-1)),
+]
+
+
+@pytest.mark.parametrize(("kernel", "arguments", "expected"), TAKEN, ids=name_of)
+def test_programs_that_mean_what_they_leave_out_are_taken(
+    kernel: Any, arguments: tuple[Any, ...], expected: Expected
+) -> None:
+    result = vc.evaluate(kernel, *arguments)
+
+    assert result.tolist() == np.asarray(expected()).tolist()
