@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.algorithms.work import noting
+from vyre_cuda.runtime.graph.temporary import Temporary
 from vyre_cuda.runtime.memory.array import DeviceArray
+
+if TYPE_CHECKING:
+    from vyre_cuda.runtime.device.device import Device
 
 
 class Plan:
@@ -63,6 +67,12 @@ def plan(function: Callable[..., Any], *arrays: Any, **keywords: Any) -> Plan:
         result = function(*arrays, **keywords)
     if len(graph) == len(launches) == 1:
         (launch,) = launches
-        return Plan(launch.kernel.bind(*launch.arguments, grid=launch.blocks), result)
+        arguments = [_lasting(first.device, each) for each in launch.arguments]
+        return Plan(launch.kernel.bind(*arguments, grid=launch.blocks), result)
     graph.compile()
     return Plan(graph.replay, result)
+
+
+def _lasting(device: Device, argument: Any) -> Any:
+    """What a bound call takes in place of an array of the recording alone."""
+    return device.empty(argument.shape, argument.type) if isinstance(argument, Temporary) else argument

@@ -31,6 +31,16 @@ def test_a_plan_runs_on_what_the_arrays_hold(device: vc.Device, n: int) -> None:
         assert pairs()[0].numpy().tobytes() == algorithms.sort(host).tobytes()
 
 
+@pytest.mark.parametrize("n", [1, 129])
+def test_a_plan_of_one_launch_has_memory_of_its_own(device: vc.Device, n: int) -> None:
+    x = device.array((np.arange(n, dtype=np.uint32) * 40503) % 1009)
+    places = algorithms.plan(algorithms.argsort, x)
+
+    assert places().numpy().tolist() == np.argsort(x.numpy(), kind="stable").tolist()
+    x.copy_from(x.numpy()[::-1].copy())
+    assert places().numpy().tolist() == np.argsort(x.numpy(), kind="stable").tolist()
+
+
 @pytest.mark.thin
 def test_a_plan_takes_memory_once(device: vc.Device) -> None:
     x = device.array(drawn(vc.u32, 20_000))
