@@ -23,6 +23,8 @@
 #   many         benchmarks/bench_many.py: many small launches of one kernel as one
 #   downloads    benchmarks/bench_downloads.py: scattered ranges by copies and by a kernel
 #   gather       benchmarks/probes/gather.c: from how many ranges of how many bytes on a kernel reads them faster
+#   shared       benchmarks/probes/shared_graphs.c: whether graphs with many branches end where VYRE_SHARED_PROCESSES (12)
+#                share the GPU, with the driver alone; up to 8 branches for a minute, and up to 32 for another
 #   transports   benchmarks/probes/transports.c: where host arguments cost least
 #   enqueue      benchmarks/probes/enqueue.c: what stands around an enqueue
 #   pageable     benchmarks/probes/pageable.c: how large pageable arrays get through a kernel fastest
@@ -62,7 +64,7 @@ while [ $# -gt 0 ]; do
     --peers) peers=${2:?--peers needs names}; shift ;;
     --rows) rows=(--rows "${2:?--rows needs names}"); shift ;;
     --quick) quick=(--quick) ;;
-    install | tests | hosts | random | independent | grown | recordings | conformance | demo | silicon | fold | bench | curves | many | downloads | gather | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | algorithms | graphs | several | egraph) parts+=("$1") ;;
+    install | tests | hosts | random | independent | grown | recordings | conformance | demo | silicon | fold | bench | curves | many | downloads | gather | shared | transports | enqueue | pageable | places | awaiting | accuracy | throughput | memory | algorithms | graphs | several | egraph) parts+=("$1") ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
   esac
   shift
@@ -202,12 +204,20 @@ run_probe() {
   include=$(cd benchmarks && "$python" -c 'from harness.twins import cuda_include; print(cuda_include())') &&
     "${CC:-cc}" -std=gnu11 -O2 -Icsrc -isystem "$include" "benchmarks/probes/$1.c" benchmarks/raw/support.c \
       -o "$OUT/$1" -ldl -lpthread && mkdir -p "$OUT/results" &&
-    timeout 400 "$OUT/$1" "${VYRE_CUDA_DRIVER:-libcuda.so.1}" ${2:+"$2"} \
+    timeout 400 "$OUT/$1" "${VYRE_CUDA_DRIVER:-libcuda.so.1}" "${@:2}" \
       >"$OUT/results/$(date -u +%Y-%m-%dT%H%M%SZ)-$1.jsonl" && rm "$OUT/$1"
 }
 
 part_gather() {
   run_probe gather ${quick:+3}
+}
+
+part_shared() {
+  local processes=${VYRE_SHARED_PROCESSES:-12} seconds=60 state=0
+  [ -n "${quick:-}" ] && seconds=2
+  run_probe shared_graphs "$processes" $seconds 3 32772 8 || state=1
+  run_probe shared_graphs "$processes" $seconds 3 32772 32 || state=1
+  return $state
 }
 
 part_transports() {
@@ -303,7 +313,7 @@ for part in tests hosts random independent grown recordings conformance demo ben
     recordings) tail -n 30 "$OUT/recordings.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
-    bench | awaiting | curves | many | downloads | gather | accuracy | throughput | memory | algorithms | graphs | several) cat "$OUT/$part.log" ;;
+    bench | awaiting | curves | many | downloads | gather | shared | accuracy | throughput | memory | algorithms | graphs | several) cat "$OUT/$part.log" ;;
   esac
 done
 echo "==== parts"

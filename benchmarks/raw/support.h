@@ -55,7 +55,9 @@ extern "C" {
   X(cuGraphExecKernelNodeSetParams) \
   X(cuGraphExecMemsetNodeSetParams) \
   X(cuGraphUpload)                  \
-  X(cuGraphLaunch)
+  X(cuGraphLaunch)                  \
+  X(cuGraphExecDestroy)             \
+  X(cuGraphDestroy)
 /* NULL where the library lacks them: the emulator has no pool of the driver's. */
 #define RAW_OPTIONAL_TABLE(X) \
   X(cuMemAllocAsync)          \
