@@ -117,14 +117,33 @@ def has_ended(pid: int) -> bool:
         return True
 
 
+WATCHING = """
+from pathlib import Path
+from tests.support.watched import watching
+if __name__ == "__main__":
+    stops = Path({0!r}) / "stops"
+    watching.run("tests.support.watched.stopping:Sleeping", {0!r}, range(200), processes=2, folder=stops, limit=600)
+"""
+POOL = """
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from tests.support.watched.child import end_with_parent
+from tests.support.watched.stopping import sleep_in
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, get_context("spawn"), end_with_parent, (os.getpid(),)) as pool:
+        list(pool.map(sleep_in, [{0!r}] * 2))
+"""
+
+
 @pytest.mark.slow
-def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path: Path) -> None:
-    source = (
-        "from pathlib import Path; from tests.support.watched import watching; "
-        f"watching.run({WORK + 'Sleeping'!r}, {str(tmp_path)!r}, range(200), processes=2, "
-        f"folder=Path({str(tmp_path / 'stops')!r}), limit={LIMIT})"
+@pytest.mark.parametrize("source", [WATCHING, POOL], ids=["watching", "pool"])
+def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path: Path, source: str) -> None:
+    (tmp_path / "source.py").write_text(source.format(str(tmp_path)))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen(
+        [sys.executable, tmp_path / "source.py"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
     )
-    parent = subprocess.Popen([sys.executable, "-c", source], cwd=ROOT)
     try:
         while len(pids := [int(each.name) for each in tmp_path.iterdir() if each.name.isdigit()]) < 2:
             assert parent.poll() is None

@@ -52,6 +52,9 @@ class Library:
         self.call(name, c.byref(found), *words)
         return found
 
+    def release(self, name: str, handle: c.c_void_p) -> None:
+        getattr(self._library, name)(handle)
+
 
 def main() -> None:
     faults, bundle_path = c.CDLL(sys.argv[1]), sys.argv[2].encode()

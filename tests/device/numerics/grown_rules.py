@@ -34,6 +34,7 @@ from pathlib import Path
 import numpy as np
 
 import vyre_cuda as vc
+from tests.support.watched.child import end_with_parent
 from tests.unit.terms_rules.grown import ELEMENTS, fired, operands, program
 from tests.unit.terms_rules.watched import while_lowered
 from vyre_cuda.codegen.terms.rules import RULES, Rule
@@ -169,7 +170,8 @@ class Run:
         waiting = {(RULES[at].name, str(type_)): (at, type_) for at, type_ in pairs()}
         working: set[Future[tuple[Row, set[int]]]] = set()
         ahead: Counter[tuple[str, str]] = Counter()  # instances of the turns that are not over
-        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(processes, spawn, end_with_parent, (os.getpid(),)) as pool:
             while True:
                 while len(working) < 2 * processes and time.monotonic() - begin < seconds:
                     waiting = {key: of for key, of in waiting.items() if not self.is_done(key, wanted)}

@@ -60,6 +60,7 @@ class Now:
 
 
 def end_with_parent(parent: int) -> None:
+    """Have this process end with the one that started it, from its main thread."""
     libc = ctypes.CDLL(None)
     libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)  # debuggers may attach that are no ancestors

@@ -73,3 +73,8 @@ class Unable:
 
     def __init__(self, folder: str, _: Callable[[str], None]) -> None:
         raise OSError(f"nothing can begin in {folder}")
+
+
+def sleep_in(folder: str) -> None:
+    """For a pool of processes."""
+    Sleeping(folder, print).one(0, print)
