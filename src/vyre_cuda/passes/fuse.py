@@ -267,7 +267,7 @@ def _most(run: _Run, merged: Callable[[Sequence[Step]], Step]) -> tuple[int, Ste
             made = merged(some)
             low = len(some)
         except Refused as why:
-            refused, high = why, len(some)
+            refused, high = why.with_traceback(None), len(some)  # it has this frame, and those of all callers
             if why.kind is Kind.SIZE and 2 * low >= high:
                 break  # more than half of what fits
     return low, made, refused

@@ -27,7 +27,7 @@ class Pairs:
                 self._merged([one, other])
                 self._found[key] = None
             except Refused as why:
-                self._found[key] = why
+                self._found[key] = why.with_traceback(None)  # which has the frames of all callers
         return self._found[key]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 import vyre_cuda as vc
 
-from .varied_recordings import Kernels, compare
+from .varied_recordings import KINDS, Kernels, Varied, compare, kind_of
 
 SLICE = 500
 PLAIN = 100
@@ -55,6 +58,28 @@ def check(shared_device: vc.Device, kernels: Kernels, seeds: range) -> None:
 @pytest.mark.slow
 def test_recordings_of_all_kinds_leave_the_same_bytes(shared_device: vc.Device, kernels: Kernels) -> None:
     check(shared_device, kernels, range(PLAIN))
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_graphs_end_with_their_last_reference(shared_device: vc.Device, kernels: Kernels, fuse: bool) -> None:
+    """Not when cycles are collected next: until then the driver would keep what it needs for their nodes."""
+    seeds = {kind_of(seed): seed for seed in range(200, 0, -1)}
+    assert {*seeds} == {*KINDS}
+    left = []
+    gc.collect()
+    gc.disable()
+    try:
+        for kind, seed in seeds.items():
+            recording = Varied(shared_device, kernels, seed)
+            graph = recording.record(fuse=fuse)
+            graph.replay()
+            graph.explain()
+            ends = weakref.ref(graph)
+            del recording, graph
+            left += [kind] if ends() is not None else []
+    finally:
+        gc.enable()
+    assert left == []
 
 
 @pytest.mark.parametrize("slice_", LONG)
