@@ -29,12 +29,12 @@
 
 #include "../raw/support.h"
 
-enum { FORMS = 3, WIDTHS = 12, MOST = 32, ELEMENTS = 48, LAUNCHES = 6, MOST_PROCESSES = 64 };
+enum { FORMS = 4, WIDTHS = 12, MOST = 32, ELEMENTS = 48, LAUNCHES = 6, MOST_PROCESSES = 64 };
 enum { MADE_ANEW = 3, UNUSABLE = 4 }; /* exit statuses: after a hang; and where it cannot begin */
 
 static const uint32_t WIDTH[WIDTHS] = {1, 2, 3, 4, 6, 8, 12, 16, 17, 18, 24, 32};
 static const char *const FORM[FORMS] = {"kernels", "fills and kernels",
-                                        "fills, kernels, one behind"};
+                                        "fills, kernels, one behind", "the same, another one ends"};
 static const char *const STEP[] = {"opens", "makes", "instantiates", "launches",
                                    "waits", "reads", "destroys"};
 enum { OPENS, MAKES, INSTANTIATES, LAUNCHES_ONE, WAITS, READS, DESTROYS };
@@ -150,7 +150,7 @@ static CUgraph make(uint32_t form, uint32_t width, CUcontext context) {
     if (form > 0) CU(cuGraphAddMemsetNode(&fill, graph, NULL, 0, &params, context));
     add_kernel(graph, &ends[i], &fill, form > 0, ones, result_of(i));
   }
-  if (form == 2) add_kernel(graph, &last, ends, width, result_of(0), result_of(width));
+  if (form >= 2) add_kernel(graph, &last, ends, width, result_of(0), result_of(width));
   return graph;
 }
 
@@ -159,7 +159,7 @@ static void verify(uint32_t form, uint32_t width) {
   now(READS);
   CU(cuMemcpyDtoH(found, results, sizeof found));
   for (uint32_t i = 0; i <= width; i++) {
-    const uint32_t behind = form == 2 ? LAUNCHES : 0;
+    const uint32_t behind = form >= 2 ? LAUNCHES : 0;
     const uint32_t wanted = i == width ? behind : form == 0 ? LAUNCHES : 1;
     for (uint32_t e = 0; e < ELEMENTS; e++)
       if (found[i * ELEMENTS + e] != wanted)
@@ -170,6 +170,7 @@ static void verify(uint32_t form, uint32_t width) {
 
 static void try_graph(uint32_t form, uint32_t at, CUcontext context) {
   tally *t = &shared->tallies[form][at];
+  static CUgraphExec older;
   CUgraphExec exec;
   atomic_store(&here->form, form);
   atomic_store(&here->width, at);
@@ -182,11 +183,18 @@ static void try_graph(uint32_t form, uint32_t at, CUcontext context) {
   for (uint32_t i = 0; i < LAUNCHES; i++) {
     now(LAUNCHES_ONE);
     CU(cuGraphLaunch(exec, stream));
+    if (form == 3 && i == 0 && older != NULL) {
+      now(DESTROYS);
+      CU(cuGraphExecDestroy(older));
+    }
     await(t);
   }
   verify(form, WIDTH[at]);
   now(DESTROYS);
-  CU(cuGraphExecDestroy(exec));
+  if (form == 3)
+    older = exec;
+  else
+    CU(cuGraphExecDestroy(exec));
   CU(cuGraphDestroy(graph));
   atomic_fetch_add(&shared->graphs, 1);
 }
