@@ -303,14 +303,14 @@ for part in "${parts[@]}"; do
   table+=("$(printf '%-12s %-14s %5d s' "$part" "$state" $((SECONDS - begin)))")
 done
 
-for part in tests hosts random independent grown recordings conformance demo bench curves many gather awaiting accuracy throughput memory algorithms graphs several; do
+for part in tests hosts random independent grown recordings conformance demo bench curves many downloads gather shared awaiting accuracy throughput memory algorithms graphs several; do
   [ -s "$OUT/$part.log" ] || continue
   echo "==== $part"
   case $part in
     tests | hosts | conformance) tail -n 3 "$OUT/$part.log" ;;
     random) head -n 1 "$OUT/random.log"; tail -n 1 "$OUT/random.log" ;;
     grown) tail -n 12 "$OUT/grown.log" ;;
-    recordings) tail -n 30 "$OUT/recordings.log" ;;
+    recordings) tail -n 60 "$OUT/recordings.log" ;;
     independent) tail -n 20 "$OUT/independent.log" ;;
     demo) tail -n 30 "$OUT/demo.log" ;;
     bench | awaiting | curves | many | downloads | gather | shared | accuracy | throughput | memory | algorithms | graphs | several) cat "$OUT/$part.log" ;;
