@@ -12,21 +12,19 @@ it. Rows of torch.distributed are there where PyTorch with NCCL is installed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter_ns
 
 import numpy as np
-from harness.environment import describe
+from harness.figures import parsed, written
 from harness.processes import BENCHMARKS
-from harness.resultfile import file_name
 
 import vyre_cuda as vc
 from vyre_cuda.distributed.library import open_nccl, wheels
@@ -198,15 +196,14 @@ def table(figures: list[Figure]) -> str:
     return "\n".join(lines)
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", help="cuda or emulator")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", type=Path, default=BENCHMARKS / "results")
-    parser.add_argument("--commit", help="the commit that is measured; without it git is asked")
+def add_words_of_ranks(parser: argparse.ArgumentParser) -> None:
+    """With which this program starts itself."""
     parser.add_argument("--rank", choices=("ours", "torch"), help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=200, help=argparse.SUPPRESS)
-    options = parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = parsed(__doc__, words, quick="two sizes, five rounds", add=add_words_of_ranks)
     if options.rank:
         rank = {"ours": rank_ours, "torch": rank_torch}[options.rank]
         print(rank(options.device, options.rounds), flush=True)
@@ -221,15 +218,6 @@ def main(words: Sequence[str] | None = None) -> int:
     sizes = SIZES[:2] if options.quick else SIZES
     devices = [vc.Device(f"{kind}:{number}") for number in range(count)]
     figures = ours(devices, sizes, rounds)
-    first = devices[0].properties
-    environment = describe(
-        commit=options.commit,
-        emulator=first.is_emulator,
-        device=first.name,
-        driver_version=first.driver_version,
-        python_timer_ns=0,
-        c_timer_ns=0,
-    )
     for device in devices:
         device.close()
     if kind == "cuda":
@@ -240,12 +228,7 @@ def main(words: Sequence[str] | None = None) -> int:
     torch_host = in_processes("torch", kind, rounds) if kind == "cuda" and has_torch() else None
     figures += [torch_host] if torch_host is not None else []
     print(table(figures))
-    options.output.mkdir(parents=True, exist_ok=True)
-    path = options.output / file_name(environment, "distributed")
-    content = {"benchmark": "distributed", "environment": asdict(environment), "gpus": count}
-    content["figures"] = [asdict(f) for f in figures]
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print(f"written: {path}")
+    written(options, devices[0], "distributed", figures, gpus=count)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,21 @@ from harness.processes import BENCHMARKS
 from harness.resultfile import file_name
 
 
-def parsed(description: str | None, words: Sequence[str] | None, *, quick: str) -> argparse.Namespace:
-    """`device`, "cuda" or "emulator"; `quick`, which makes what it says; `output`, a folder; `commit`."""
+def parsed(
+    description: str | None,
+    words: Sequence[str] | None,
+    *,
+    quick: str,
+    add: Callable[[argparse.ArgumentParser], object] = lambda parser: None,
+) -> argparse.Namespace:
+    """`device`, "cuda" or "emulator"; `quick`, which makes what it says; `output`, a folder; `commit`; and what `add`
+    adds."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", choices=["cuda", "emulator"], help="cuda: the first device")
     parser.add_argument("--quick", action="store_true", help=f"{quick}: no measurement")
     parser.add_argument("--output", type=Path, default=BENCHMARKS / "results", help="folder of the result file")
     parser.add_argument("--commit", help="state of the project, where there is no git")
+    add(parser)
     return parser.parse_args(words)
 
 

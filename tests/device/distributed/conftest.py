@@ -58,3 +58,12 @@ def devices(
     yield opened
     for device in opened:
         device.close()
+
+
+@pytest.fixture
+def comm(devices: list[vc.Device], request: pytest.FixtureRequest) -> Iterator[vc.distributed.LocalCommunicator]:
+    """Two devices whose all-reduces of up to SMALL bytes, of the module, go in one shot."""
+    if not all(peer.is_direct for device in devices[:2] for peer in device.peers if peer.ordinal < 2):
+        pytest.skip("these devices cannot access each other's memory")
+    with vc.distributed.local(devices[:2], small=request.module.SMALL) as made:
+        yield made

@@ -444,7 +444,7 @@ def test_graphs_that_go_first_and_devices_that_close_first(devices, small):
 @pytest.mark.emulator
 @pytest.mark.parametrize(("alone", "small"), [("compile", BY_NCCL), ("replay", BY_NCCL), ("replay", IN_ONE_SHOT)])
 def test_what_only_one_device_does_is_ended_at_the_limit_and_all_say_why(devices, alone, small):
-    with vc.distributed.local(devices[:2], limit=0.5, small=small) as comm:
+    with vc.distributed.local(devices[:2], small=small) as comm:
         xs = [device.zeros(4, vc.f32) for device in devices[:2]]
         with comm.record() as graph:
             comm.all_reduce(xs)
@@ -452,6 +452,8 @@ def test_what_only_one_device_does_is_ended_at_the_limit_and_all_say_why(devices
             graph.compile()
         else:
             graph._agree()
+        for rank in comm.ranks:
+            rank._watcher.limit = 0.5
         words = "the all_reduce of 4 elements, collective 1, of rank 0 has not ended"
 
         def act() -> None:

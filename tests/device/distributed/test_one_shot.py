@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import reduce
 
 import numpy as np
@@ -15,14 +14,6 @@ from vyre_cuda.distributed.one_shot_program import BYTES_OF_BLOCK, THREADS, mark
 DTYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16")
 OPS = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
 SMALL = 1 << 14
-
-
-@pytest.fixture
-def comm(devices: list[vc.Device]) -> Iterator[vc.distributed.LocalCommunicator]:
-    if not all(peer.is_direct for device in devices[:2] for peer in device.peers if peer.ordinal < 2):
-        pytest.skip("these devices cannot access each other's memory")
-    with vc.distributed.local(devices[:2], small=SMALL) as made:
-        yield made
 
 
 def _launches(comm: vc.distributed.LocalCommunicator) -> int:

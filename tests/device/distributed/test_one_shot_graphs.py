@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -12,14 +10,6 @@ from vyre_cuda.distributed.one_shot_program import BYTES_OF_BLOCK, THREADS, mark
 
 SMALL = 1 << 12
 N = SMALL // 4
-
-
-@pytest.fixture
-def comm(devices: list[vc.Device]) -> Iterator[vc.distributed.LocalCommunicator]:
-    if not all(peer.is_direct for device in devices[:2] for peer in device.peers if peer.ordinal < 2):
-        pytest.skip("these devices cannot access each other's memory")
-    with vc.distributed.local(devices[:2], small=SMALL) as made:
-        yield made
 
 
 def _put(comm: vc.distributed.LocalCommunicator, hosts: list[np.ndarray]) -> list[vc.DeviceArray]:

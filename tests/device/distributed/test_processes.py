@@ -311,13 +311,20 @@ def test_forks_of_a_rank_are_no_ranks(start):
 
 
 @pytest.mark.thin
-def test_ctrl_c_ends_a_wait_for_a_rank(start, gpus):
+@pytest.mark.parametrize(
+    ("scene", "words"),
+    [
+        ("interrupted", "interrupted True [1, 1]"),
+        ("late_replay", "to replay a graph with collectives, and rank 1 of 2 did not come"),
+    ],
+)
+def test_a_wait_for_a_rank_ends_by_ctrl_c_and_at_the_limit(start, gpus, scene, words):
     if gpus < 2:
         return
-    ended = start("interrupted", LAUNCHERS["torchrun"], 2)
+    ended = start(scene, LAUNCHERS["torchrun"], 2)
 
     assert [status for status, _ in ended] == [0, 0], ended
-    assert "interrupted True [1, 1]" in ended[0][1]
+    assert words in ended[0][1]
 
 
 @pytest.mark.thin
@@ -337,16 +344,6 @@ def test_ranks_that_recorded_other_steps_are_told_at_the_first_replay(start, gpu
         assert status == 0, output
         assert "collective 2 of rank 0 is none, and of rank 1 all_reduce of 8 i32 by max" in output
         assert "usable" in output
-
-
-@pytest.mark.thin
-def test_a_rank_that_never_replays_is_named(start, gpus):
-    if gpus < 2:
-        return
-    ended = start("late_replay", LAUNCHERS["torchrun"], 2)
-
-    assert [status for status, _ in ended] == [0, 0], ended
-    assert "to replay a graph with collectives, and rank 1 of 2 did not come" in ended[0][1]
 
 
 @pytest.mark.thin

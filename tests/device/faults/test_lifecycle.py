@@ -234,7 +234,7 @@ def test_without_a_driver_the_error_names_the_library(device_name: int | str) ->
             vc.Device()
         except vc.DeviceUnavailableError as error:
             print("no/such/libcuda.so" in str(error))
-        print([d.kind for d in vc.devices()])
+        print(sorted({d.kind for d in vc.devices()}))
         """,
         device_name,
         VYRE_CUDA_DRIVER="no/such/libcuda.so",

@@ -79,9 +79,11 @@ def test_a_stream_waits_for_what_the_event_was_though_it_is_recorded_again(own_d
 
 
 @pytest.mark.emulator
-def test_an_event_of_an_adopted_stream_is_not_used_again(own_device: vc.Device, emulator: Emulator) -> None:
+def test_an_event_of_an_adopted_stream_is_not_used_again(
+    own_device: vc.Device, device_name: int | str, emulator: Emulator
+) -> None:
     """A capture of its owner may have it."""
-    other = vc.Device("emulator")
+    other = vc.Device(device_name)
     theirs = other.stream()
     adopted = named_stream(own_device.context, theirs.handle)
     assert adopted is not None
