@@ -10,7 +10,9 @@ static bool is_left(vyc_context *context, vyc_pace *pace) {
   for (uint32_t i = 0; i < VYC_GATES; i++)
     while (atomic_load(&context->gates[i].inside) != 0)
       if (vyc__pace(context, pace) != VYC_OK) return false;
-  while (!vyc__peers_have_left(context)) /* they use its memory */
+  /* They use its memory. Where nobody holds the context there is none, and this may be in a call of
+   * theirs. */
+  while (atomic_load(&context->references) != 0 && !vyc__peers_have_left(context))
     if (vyc__pace(context, pace) != VYC_OK) {
       vyc__peers_forget(context);
       return false;

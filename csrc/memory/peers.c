@@ -71,10 +71,15 @@ static vyc_status after(vyc_buffer *buffer, vyc_context *context, CUstream strea
 
 vyc_status vyc__peer_after(vyc_buffer *buffer, vyc_context *context, CUstream stream) {
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  const vyc_status status = after(buffer, context, stream);
-  if (VYC_UNLIKELY(status != VYC_OK) && !vyc__stream_await_end(context, stream)) {
-    atomic_store(&context->strays, true);
-    atomic_store(&buffer->child.context->strays, true);
+  vyc_context *other = buffer->child.context;
+  vyc_status status = after(buffer, context, stream);
+  if (VYC_UNLIKELY(status != VYC_OK)) {
+    if (!vyc__stream_await_end(context, stream)) {
+      atomic_store(&context->strays, true);
+      atomic_store(&other->strays, true);
+    } else if (status == VYC_E_UNAVAILABLE && atomic_load(&other->closed)) {
+      status = VYC_OK; /* the work is done, and nothing of the other comes behind it */
+    }
   }
   vyc__capture_restore(context->driver, mode);
   return status;

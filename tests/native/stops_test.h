@@ -30,7 +30,7 @@ static void stop_at(const char *call, int behind, int skip, void *(*act)(void *)
   stop.call = call;
 }
 
-static void check_stopped(void) { CHECK(stop.call == NULL); }
+UNUSED static void check_stopped(void) { CHECK(stop.call == NULL); }
 
 /* Arguments of the program: EMULATOR STOPS [SCENE]. */
 static void stops_open(int argc, char **argv) {
@@ -49,7 +49,7 @@ typedef struct scene {
   void (*play)(void);
 } scene;
 
-static void play(const scene *scenes, size_t count, int argc, char **argv) {
+UNUSED static void play(const scene *scenes, size_t count, int argc, char **argv) {
   for (size_t i = 0; i < count; i++)
     if (argc == 3 || strcmp(argv[3], scenes[i].name) == 0) scenes[i].play();
 }

@@ -270,6 +270,35 @@ static void threads_launch_together(void) {
   release_pair(&p);
 }
 
+/* What a graph fills is changed for good: inside that call it lets go of the memory before. */
+static void a_call_may_be_the_last_to_hold_a_peer(vyc_driver *driver) {
+  vyc_context *last = NULL;
+  vyc_graph *graph = NULL;
+  vyc_buffer *view = NULL, *mine = filled_on(first, 0.0f);
+  OK(vyc_context_open(&last, driver, 1));
+  OK(vyc_context_set_patience(last, INT64_C(300000000000)));
+  OK(vyc_context_enable_peer(first, last));
+  vyc_buffer *theirs = filled_on(last, 1.0f);
+  OK(vyc_buffer_adopt_peer(&view, first, theirs));
+  const vyc_graph_transfer before = filling(view, 2.0f), after = filling(mine, 3.0f);
+  OK(vyc_graph_create(&graph, first));
+  OK(vyc_graph_add_transfer(graph, NULL, &before));
+  OK(vyc_graph_finish(graph));
+  OK(vyc_graph_launch(graph, NULL, 0, NULL));
+  OK(vyc_context_synchronize(first));
+  vyc_buffer_release(view);
+  vyc_buffer_release(theirs);
+  vyc_context_release(last);
+
+  const vyc_graph_change change = {.transfer = &after};
+  OK(vyc_graph_update(graph, &change, 1)); /* to wait for all calls would be to wait for itself */
+
+  OK(vyc_graph_launch(graph, NULL, 0, NULL));
+  check_filled(mine, 3.0f);
+  vyc_graph_release(graph);
+  vyc_buffer_release(mine);
+}
+
 int main(int argc, char **argv) {
   CHECK(setenv("VYRE_CUDA_EMULATOR_DEVICES", "2", 1) == 0);
   emulator_open(argc, argv);
@@ -287,6 +316,7 @@ int main(int argc, char **argv) {
   a_refusal_of_the_driver_says_how_many_were_launched();
   threads_launch_together();
   a_close_waits_for_calls_that_use_its_memory(driver);
+  a_call_may_be_the_last_to_hold_a_peer(driver);
   a_closed_peer_is_told();
   vyc_context_release(first);
   vyc_context_release(second);

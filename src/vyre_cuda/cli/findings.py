@@ -86,7 +86,9 @@ def driver(*, wanted: str) -> Iterator[Finding]:
     if path is not None and not Path(path).exists() and "/" in path:
         yield Finding("driver", "failure", f"VYRE_CUDA_DRIVER={path} does not exist", "name the library, or unset it")
     missing = _why_no_cuda()
-    required = wanted not in ("auto", "emulator") or os.environ.get("VYRE_CUDA_REQUIRE_GPU", "") not in ("", "0")
+    required = wanted.partition(":")[0] not in ("auto", "emulator") or os.environ.get(
+        "VYRE_CUDA_REQUIRE_GPU", ""
+    ) not in ("", "0")
     if missing:
         yield Finding("cuda", "failure" if required else "note", missing, _advice())
     else:

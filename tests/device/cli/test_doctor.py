@@ -126,6 +126,15 @@ def test_doctor_without_figures_measures_nothing(on: tuple[str, str], capsys: py
     assert any(each["subject"] == "trial" for each in document["findings"])
 
 
+@pytest.mark.emulator
+def test_doctor_of_one_of_several_emulated_devices_needs_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VYRE_CUDA_DRIVER", "libcuda_that_is_not_there.so.1")
+
+    told(capsys, 0, "doctor", "--no-figures", "--device", "emulator:0")
+
+
 def test_doctor_fails_where_the_wanted_device_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     document = told(capsys, 1, "doctor", "--device", "999")
 
