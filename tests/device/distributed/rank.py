@@ -407,6 +407,7 @@ def forked(device: vc.Device) -> None:
 
 def interrupted(device: vc.Device) -> None:
     """Ctrl-C in a wait for a rank that does not take part."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background may begin without
     comm = vc.distributed.join(device, timeout=JOINS_WITHIN)
     try:
         with comm:
