@@ -48,8 +48,11 @@ static vyc_status not_begun(const vyc_worker_call *call) {
                    call->prepared->name);
 }
 
-/* The calls of a worker with several blocks wait here, in the thread: a test of several threads
- * whose calls began behind their streams failed on a GPU that other processes used too. */
+/* The calls of a worker with several blocks wait here, in the thread. The driver's queues serve
+ * several streams each: a launch that polls may stand in one before the work that a call waits for,
+ * or before the word that opens it. A single block leaves when it comes to such a call; of several,
+ * the others may be idle and stay. A test of threads whose calls began behind their streams failed
+ * on a GPU that other processes used too. */
 static bool waits_here(const vyc_worker_call *call) { return call->worker->ring_count > 1; }
 
 /* Work on a buffer that was submitted before has ended, or the call begins behind it; the main
@@ -148,7 +151,7 @@ static vyc_status place_arguments(vyc_worker_call *call, const vyc_run *run) {
       VYC_TRY(use_buffer(call, run, i));
     }
   }
-  vyc__count(&context->counters, staged_in_bytes, staged);
+  if (staged > 0) vyc__count(&context->counters, staged_in_bytes, staged);
   return VYC_LIKELY(call->take_count == 0) ? VYC_OK : settle_main(call, run->timeout_ns);
 }
 

@@ -71,26 +71,42 @@ bool vyc__ring_has_room(const vyc_ring *ring, uint32_t count) {
 /* Whether all words of the slot are to be written, the unused ones as 0. */
 static bool is_refreshed(uint32_t number) { return (number & 0x7fffffffu) < WORKER_SLOTS; }
 
+static void put_word(_Atomic uint64_t *slot, uint32_t i, uint32_t number, uint32_t word) {
+  atomic_store_explicit(slot + i, (uint64_t)number << 32 | word, memory_order_relaxed);
+}
+
+/* Returns how many words of the slot are used. */
+static uint32_t put_block(_Atomic uint64_t *slot, uint32_t number, const uint8_t *block,
+                          uint32_t bytes) {
+  uint32_t count = WORKER_HEADER_WORDS, word;
+  for (; bytes >= sizeof word; bytes -= (uint32_t)sizeof word, block += sizeof word) {
+    memcpy(&word, block, sizeof word);
+    put_word(slot, count++, number, word);
+  }
+  if (VYC_UNLIKELY(bytes > 0)) {
+    word = 0;
+    memcpy(&word, block, bytes);
+    put_word(slot, count++, number, word);
+  }
+  return count;
+}
+
 uint32_t vyc__ring_put(vyc_ring *ring, const worker_slot *given) {
-  uint32_t content[WORKER_SLOT_WORDS] = {0};
-  const uint32_t number = ring->next++, bytes = given->bytes;
-  const bool fits = bytes <= WORKER_SLOT_BYTES;
-  const uint32_t words = WORKER_HEADER_WORDS + (fits ? (bytes + 3) / 4 : 0);
-  content[0] = words | given->kernel << 8;
-  content[1] = given->grid[0];
-  content[2] = given->grid[1] | given->grid[2] << 16; /* at most 65,535 each */
-  content[3] = given->part | given->others << 16;
-  if (fits && bytes > 0)
-    memcpy(content + WORKER_HEADER_WORDS, given->block, bytes);
-  else if (!fits)
-    memcpy((uint8_t *)(uintptr_t)ring->more + (size_t)(number & MASK) * WORKER_MORE_BYTES,
-           given->block, bytes);
+  const uint32_t number = ring->next++;
   _Atomic uint64_t *slot = slot_of(ring, number);
-  const uint32_t last = is_refreshed(number) ? WORKER_SLOT_WORDS : words;
-  for (uint32_t i = last - 1; i > 0; i--)
-    atomic_store_explicit(slot + i, (uint64_t)number << 32 | content[i], memory_order_relaxed);
+  const bool fits = VYC_LIKELY(given->bytes <= WORKER_SLOT_BYTES);
+  const uint32_t words = put_block(slot, number, given->block, fits ? given->bytes : 0);
+  if (!fits)
+    memcpy((uint8_t *)(uintptr_t)ring->more + (size_t)(number & MASK) * WORKER_MORE_BYTES,
+           given->block, given->bytes);
+  if (VYC_UNLIKELY(is_refreshed(number)))
+    for (uint32_t i = words; i < WORKER_SLOT_WORDS; i++) put_word(slot, i, number, 0);
+  put_word(slot, 1, number, given->grid[0]);
+  put_word(slot, 2, number, given->grid[1] | given->grid[2] << 16); /* at most 65,535 each */
+  put_word(slot, 3, number, given->part | given->others << 16);
   const uint32_t seen = given->withheld ? number - WORKER_WITHHELD : number;
-  atomic_store_explicit(slot, (uint64_t)seen << 32 | content[0], memory_order_release);
+  atomic_store_explicit(slot, (uint64_t)seen << 32 | words | given->kernel << 8,
+                        memory_order_release);
   return number;
 }
 
