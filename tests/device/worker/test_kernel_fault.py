@@ -91,6 +91,30 @@ for thread in threads:
 told_by(waiting[0].result)
 """
 
+PART = """
+b = vc.Builder("reach", block=64)
+x = b.input("x", vc.u64)
+out = b.output("out", vc.u64, size=x.size)
+beyond, where = b.scalar("far", vc.u64), b.scalar("where", vc.u32)
+i = b.let("i", vc.global_id.x)
+with b.if_(i < out.size):
+    out[i] = x[vc.u64(i) + vc.where(vc.block_id.x == where, beyond, vc.u64(0))]
+in_one = device.compile(b.build(), bounds="off")
+long = np.arange(8 * blocks * 64, dtype=np.uint64)
+before = device.stats().worker_spread_calls
+spread = device.worker([in_one, saxpy], blocks=blocks, idle=30.0)
+assert (spread.call(in_one, long, near, 0) == long).all()
+pending = spread.submit(in_one, long, far, 8 * blocks - 1)
+assert device.stats().worker_spread_calls - before == 2
+after = [spread.submit(saxpy, Y, Y, 2.0) for _ in range(2 * blocks)]
+told_by(pending.result)
+told_by(lambda: spread.call(in_one, long, near, 0))
+told_by(spread.close)
+for one in after:
+    told_by(one.result)
+device.close()
+"""
+
 
 def told(name: int | str, blocks: int, code: str) -> list[Any]:
     """What each use said: message and launches; None: it went well."""
@@ -145,3 +169,16 @@ def test_every_call_that_waits_is_told(device_name: int | str, blocks: int) -> N
         assert len(lost) == len(found)
     for one in lost:
         assert_names_the_call(one)
+
+
+@pytest.mark.thin(2)
+def test_a_fault_in_one_part_of_a_call_is_that_of_the_call(device_name: int | str) -> None:
+    """Calls behind the other parts may have ended before it."""
+    found = told(device_name, 3, PART)
+
+    assert len(found) == 9
+    for one in found[:3]:
+        assert_names_the_call(one)
+    for one in found[3:]:
+        if one is not None:
+            assert_names_the_call(one)

@@ -4,6 +4,7 @@ of the call is, and what comes before and after the call keeps its order with al
 from __future__ import annotations
 
 import contextlib
+import threading
 
 import numpy as np
 import pytest
@@ -161,6 +162,35 @@ def test_calls_that_wait_for_resume(device: vc.Device, saxpy: vc.Kernel) -> None
         for a, one in enumerate(pending):
             np.testing.assert_array_equal(np.float32(a + 1) * X, one.result())
         assert worker.stats().running == 3
+
+
+def test_a_close_finishes_calls_that_are_spread(device: vc.Device, saxpy: vc.Kernel) -> None:
+    """What was submitted before it ends well, also for other threads; each later call is refused."""
+    for turn in range(3):
+        worker = Worker(device, [saxpy], blocks=3, idle=IDLE, busy=0.002)
+        refused: list[str] = []
+
+        def work(number: int, worker: Worker = worker, refused: list[str] = refused) -> None:
+            a = np.float32(number)
+            while True:
+                try:
+                    found = worker.call(saxpy, X, X, a)
+                except vc.Error as error:
+                    refused.append(str(error))
+                    break
+                np.testing.assert_array_equal(a * X + X, found)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        pending = [worker.submit(saxpy, X, X, np.float32(a)) for a in range(4 + turn)]
+        worker.close()
+        for thread in threads:
+            thread.join()
+        assert len(refused) == 2
+        assert all("the worker is closed" in one for one in refused)
+        for a, one in enumerate(pending):
+            np.testing.assert_array_equal(np.float32(a + 1) * X, one.result())
 
 
 def test_wrap_of_the_numbers(device: vc.Device, saxpy: vc.Kernel) -> None:
