@@ -45,6 +45,8 @@ def compressed(condition: Any, x: Any, axis: Any, out: Any, count: Any) -> Any:
         _check_condition(condition, x.shape[axis])
         if out is not None or count is not None:
             raise ValueError("out= and count= are for arrays with one axis, or axis=None: reshape the array")
+        remedy = "give nonzero(condition) beforehand to take(x, places, axis=axis), and record that"
+        Work(x, condition).refuse_in_recording("compress along an axis", remedy)
         return taken(x, nonzeros(condition, None, None)[0], axis, "clip", None)
     _check_condition(condition, x.size)
     work = Work(x, condition)
@@ -70,6 +72,8 @@ def nonzeros(x: Any, out: Any, count: Any) -> Any:
     work = Work(x)
     if out is not None and x.ndim != 1:
         raise ValueError("out= and count= are for arrays with one axis: reshape the array")
+    if x.ndim != 1:
+        work.refuse_in_recording("nonzero", f"reshape the array to one axis, and {_REMEDY}")
     places = _selected(work, "nonzero", select.Selection(x.type, None), (x,), x.size, x.size, out, count)
     if x.ndim == 1:
         return (places,)

@@ -79,6 +79,21 @@ def test_what_waits_is_refused_in_a_recording(device: vc.Device) -> None:
     assert_same(np.unique(x.numpy()), out.numpy()[: int(count.numpy()[0])])
 
 
+def test_what_is_said_of_several_axes_can_be_done(device: vc.Device) -> None:
+    x = device.array(np.arange(12, dtype=np.int32).reshape(3, 4) % 5)
+    condition = device.array(np.array([True, False, True]))
+    with pytest.raises(vc.RecordingError, match=r"compress along an axis .* take\(x, places, axis=axis\)"):
+        _recorded(device, lambda: algorithms.compress(condition, x, axis=0))
+    (places,) = algorithms.nonzero(condition)
+    assert_same(x.numpy()[[0, 2]], algorithms.plan(algorithms.take, x, places, axis=0)().numpy())
+
+    out, count = device.empty(12, vc.i64), device.zeros(1, vc.u64)
+    with pytest.raises(vc.RecordingError, match="reshape the array to one axis, and give out="):
+        _recorded(device, lambda: algorithms.nonzero(x))
+    algorithms.plan(algorithms.nonzero, x.reshape(12), out=out, count=count)()
+    assert_same(np.nonzero(x.numpy().ravel())[0], out.numpy()[: int(count[0])])
+
+
 def _recorded(device: vc.Device, function: object) -> None:
     with device.record():
         function()  # type: ignore[operator]
