@@ -71,7 +71,9 @@ static vyc_status check_overlap(const vyc_prepared *prepared, const vyc_run *run
     const uint64_t b_begin = b->buffer->address + b->offset;
     if (a_begin < b_begin + bytes_of(prepared, run, j) && b_begin < a_end)
       return vyc__fail(VYC_E_INVALID, "run",
-                       "arguments %u and %u overlap and at least one is written", i, j);
+                       "arrays %u and %u of the arguments (from 0, without scalars) overlap, and "
+                       "the kernel writes to one of them: give it arrays that share no memory",
+                       i < j ? i : j, i < j ? j : i);
   }
   return VYC_OK;
 }

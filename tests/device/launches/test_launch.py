@@ -33,6 +33,18 @@ def test_launches_run_in_call_order(device: vc.Device) -> None:
     np.testing.assert_array_equal(np.full(500, 50), h.numpy())
 
 
+def test_arrays_that_overlap_are_named_by_their_places_among_arrays(device: vc.Device) -> None:
+    @vc.kernel
+    def shifted(x: vc.In[vc.f32], by: vc.f32, out: vc.Out[vc.f32]):  # type: ignore[no-untyped-def]
+        i = vc.global_id.x
+        if i < out.size:
+            out[i] = x[i] + by
+
+    x = device.zeros(10, vc.f32)
+    with pytest.raises(ValueError, match=r"arrays 0 and 1 .* overlap, .*: give it arrays that share no memory"):
+        shifted.on(device).launch(x[:6], 1.0, x[4:])
+
+
 def test_every_launch_sees_its_own_scalar(device: vc.Device) -> None:
     kernel = device.compile(programs.saxpy())
     x, y, _ = saxpy_arrays(device)

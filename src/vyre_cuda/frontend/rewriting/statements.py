@@ -250,7 +250,8 @@ class Statements(Expressions):
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:  # noqa: N802
         if isinstance(node.value, (ast.Name, ast.Attribute)):
-            raise self.refused(node, f"this does nothing: write {ast.unparse(node.value)}() to call a function, or use the value")
+            called = f"{ast.unparse(node.value)}()"
+            raise self.refused(node, f"this does nothing: write {called} to call a function, or use the value")
         if isinstance(node.value, ast.Compare):
             raise self.refused(node, "a comparison alone does nothing: write = to assign, or assert to check")
         node.value = self.expression(node.value)
