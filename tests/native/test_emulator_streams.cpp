@@ -111,11 +111,12 @@ void threaded_work_goes_on_behind_the_call() {
   const Session session;
   CUstream stream = make_stream();
   Word word;
-  OK(driver.set("delay_us", 50000));
+  OK(driver.set("held", 1));
+  EQUAL(-1, driver.set("held", 2));
   word.set(1, stream);
   GIVES(CUDA_ERROR_NOT_READY, driver.cuStreamQuery(stream));
+  OK(driver.set("held", 0));
   while (driver.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
-  OK(driver.set("delay_us", 0));
   EQUAL(1U, word.get());
   OK(driver.cuStreamDestroy(stream));
 }

@@ -106,6 +106,7 @@ struct Settings {
   std::atomic<int64_t> host_limit{kDefaultMemoryLimit};
   std::atomic<int64_t> quarantine_bytes{kDefaultQuarantineBytes};
   std::atomic<int64_t> delay_us{0};
+  std::atomic<int64_t> held{0};
   std::atomic<int64_t> driver_version{kDefaultDriverVersion};
   std::atomic<int64_t> device_count{devices_of_environment()};
   std::atomic<int64_t> peer_access{1};

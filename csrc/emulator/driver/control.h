@@ -19,6 +19,7 @@ extern "C" {
  *   "host_limit"    the same for cuMemHostAlloc
  *   "quarantine_bytes" bytes of freed memory that stay poisoned and are not given out again yet
  *   "delay_us"      microseconds that every stream operation waits before it runs
+ *   "held"          1: no stream operation begins until this is 0 again
  *   "driver_version" what cuDriverGetVersion answers and which functions and PTX versions exist
  *   "device_count"  0 to 8; at first VYRE_CUDA_EMULATOR_DEVICES, or 1
  *   "peer_access"   0: no device can be given access to the memory of another one

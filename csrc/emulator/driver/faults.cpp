@@ -137,6 +137,14 @@ int set_stream_mode(int64_t value) {
   return 0;
 }
 
+int set_held(int64_t value) {
+  if (value < 0 || value > 1) return -1;
+  std::lock_guard<std::mutex> lock(state().mutex);
+  settings().held = value;
+  state().engine.hold_changed();
+  return 0;
+}
+
 void set_lost(bool lost) {
   std::lock_guard<std::mutex> lock(state().mutex);
   for (std::atomic<int> &device : process().lost)
@@ -146,6 +154,7 @@ void set_lost(bool lost) {
 
 int set(const std::string &key, int64_t value) {
   if (key == "stream_mode") return set_stream_mode(value);
+  if (key == "held") return set_held(value);
   if (key == "lost") return set_lost(value != 0), 0;
   std::atomic<int64_t> *const setting = key == "memory_limit"       ? &settings().memory_limit
                                         : key == "host_limit"       ? &settings().host_limit
@@ -179,6 +188,7 @@ void reset() {
   settings().peer_access = defaults.peer_access.load();
   settings().queue_depth = defaults.queue_depth.load();
   settings().refuse_line = defaults.refuse_line.load();
+  set_held(defaults.held.load());
   set_lost(false);
   set_stream_mode(defaults.stream_mode.load());
 }

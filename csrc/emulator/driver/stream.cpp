@@ -152,6 +152,7 @@ void Engine::run_head(Lock &lock, const std::shared_ptr<Stream> &stream) {
   operation->after.clear();
   const std::chrono::microseconds delay(settings().delay_us.load());
   if (delay.count() > 0) halt_.wait_for(lock, delay, [this] { return stopping_; });
+  halt_.wait(lock, [this] { return stopping_ || settings().held.load() == 0; });
   const bool run = !stopping_ && process().lost[stream->device] == CUDA_SUCCESS;
   lock.unlock();
   // It stays the operation's meanwhile, which the queue holds: in a process forked now it is not
@@ -204,6 +205,8 @@ void Engine::join_exited() {
   for (std::thread &thread : exited_) thread.join();
   exited_.clear();
 }
+
+void Engine::hold_changed() { halt_.notify_all(); }
 
 void Engine::mode_changed() {
   const bool threaded = settings().mode() == StreamMode::threaded;

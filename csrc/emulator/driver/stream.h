@@ -81,6 +81,7 @@ class Engine {
   bool query(Lock &lock, const Operations &operations);
 
   void mode_changed();
+  void hold_changed();
   void shut_down(Lock &lock);
   const std::shared_ptr<Stream> &default_stream(int device) const {
     return default_streams_[device];

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.runtime.waiting import completion_thread
 from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs
@@ -26,12 +27,31 @@ def waiters() -> int:
 
 @pytest.fixture
 def slow_kernel(own_device: vc.Device, emulator: Emulator) -> Iterator[vc.Kernel]:
-    """saxpy that takes 20 ms, so that it is still in flight when it is awaited."""
+    """saxpy that takes 20 ms, so that an event loop does not see its end by itself."""
     kernel = own_device.compile(programs.saxpy())
     kernel(X, X, 1.0)
     emulator.set("delay_us", 20_000)
     yield kernel
     emulator.set("delay_us", 0)
+
+
+@pytest.fixture
+def held_kernel(own_device: vc.Device, emulator: Emulator) -> Iterator[vc.Kernel]:
+    """saxpy that does not begin until the emulator is told to go on."""
+    kernel = own_device.compile(programs.saxpy())
+    kernel(X, X, 1.0)
+    emulator.set("held", 1)
+    yield kernel
+    emulator.set("held", 0)
+
+
+async def _awaited(pending: vc.Pending) -> asyncio.Task[np.ndarray]:
+    """A task that waits for the call, after all its polls."""
+    before = waiters()
+    task = asyncio.ensure_future(_await(pending))
+    while waiters() == before:
+        await asyncio.sleep(0)
+    return task
 
 
 @pytest.mark.emulator
@@ -114,14 +134,15 @@ async def _one(kernel: vc.Kernel, a: float) -> np.ndarray:
 
 
 @pytest.mark.emulator
-def test_a_cancelled_await_leaves_the_call_to_others(slow_kernel: vc.Kernel) -> None:
-    pending = slow_kernel.submit(X, X, 3.0)
+def test_a_cancelled_await_leaves_the_call_to_others(held_kernel: vc.Kernel, emulator: Emulator) -> None:
+    pending = held_kernel.submit(X, X, 3.0)
 
     async def main() -> np.ndarray:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(_await(pending), 0.001)
         other = asyncio.ensure_future(_await(pending))
         await asyncio.sleep(0.001)
+        emulator.set("held", 0)
         again = await pending
         assert (await other) is again
         return again
@@ -135,33 +156,32 @@ async def _await(pending: vc.Pending) -> np.ndarray:
 
 
 @pytest.mark.emulator
-def test_a_cancelled_and_dropped_await_is_abandoned(slow_kernel: vc.Kernel) -> None:
+def test_a_cancelled_and_dropped_await_is_abandoned(held_kernel: vc.Kernel, emulator: Emulator) -> None:
     out = np.full(50, -1, F32)
 
     async def main() -> None:
-        task = asyncio.ensure_future(_await(slow_kernel.submit(X, X, 3.0, out=out)))
-        await asyncio.sleep(0.001)
+        task = await _awaited(held_kernel.submit(X, X, 3.0, out=out))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(main())
     gc.collect()
-    slow_kernel.device.synchronize()
+    emulator.set("held", 0)
+    held_kernel.device.synchronize()
 
     np.testing.assert_array_equal(np.full(50, -1, F32), out)
 
 
 @pytest.mark.emulator
-def test_a_loop_may_end_before_what_it_awaited(slow_kernel: vc.Kernel) -> None:
+def test_a_loop_may_end_before_what_it_awaited(held_kernel: vc.Kernel, emulator: Emulator) -> None:
     """The waiter finds a closed loop, and goes on."""
     loop = asyncio.new_event_loop()
-    task = loop.create_task(_await(slow_kernel.submit(X, X, 3.0)))
-    for _ in range(3):
-        loop.run_until_complete(asyncio.sleep(0))
+    task = loop.run_until_complete(_awaited(held_kernel.submit(X, X, 3.0)))
     loop.close()
+    emulator.set("held", 0)
 
-    np.testing.assert_array_equal(X + X, asyncio.run(_one(slow_kernel, 1.0)))
+    np.testing.assert_array_equal(X + X, asyncio.run(_one(held_kernel, 1.0)))
     task._log_destroy_pending = False
 
 
@@ -182,13 +202,18 @@ def test_an_awaited_failure_is_raised(own_device: vc.Device, emulator: Emulator)
 
 
 @pytest.mark.emulator
-def test_a_close_wakes_those_who_await(slow_kernel: vc.Kernel) -> None:
-    device = slow_kernel.device
+def test_a_close_leaves_their_results_to_those_who_await(
+    held_kernel: vc.Kernel, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the waiter does not see the end of the run before it."""
+    device = held_kernel.device
+    monkeypatch.setattr(completion_thread, "FIRST_LOOK", 3600)
 
     async def main() -> np.ndarray:
-        task = asyncio.ensure_future(_await(slow_kernel.submit(X, X, 2.0)))
-        await asyncio.sleep(0.001)
-        await asyncio.get_running_loop().run_in_executor(None, device.close)
+        task = await _awaited(held_kernel.submit(X, X, 2.0))
+        closing = asyncio.get_running_loop().run_in_executor(None, device.close)
+        emulator.set("held", 0)
+        await closing
         return await task
 
     np.testing.assert_array_equal(F32(2) * X + X, asyncio.run(main()))
@@ -198,17 +223,17 @@ def test_a_close_wakes_those_who_await(slow_kernel: vc.Kernel) -> None:
 def test_an_abandoning_close_wakes_those_who_await(device_name: int | str, emulator: Emulator) -> None:
     device = vc.Device(device_name)
     kernel = device.compile(programs.saxpy())
-    emulator.set("delay_us", 100_000)
+    emulator.set("held", 1)
 
     async def main() -> None:
-        task = asyncio.ensure_future(_await(kernel.submit(X, X, 2.0)))
-        await asyncio.sleep(0.001)
+        task = await _awaited(kernel.submit(X, X, 2.0))
         with pytest.raises(vc.KernelTimeoutError):
             device.close(timeout=0.001)
         with pytest.raises(vc.DeviceUnavailableError):
             await task
 
     asyncio.run(main())
+    emulator.set("held", 0)
 
 
 class Loop:
@@ -286,11 +311,12 @@ def test_a_submitted_call_is_a_task(device: vc.Device) -> None:
 
 
 @pytest.mark.emulator
-def test_a_task_that_is_cancelled_leaves_the_result_to_others(slow_kernel: vc.Kernel) -> None:
+def test_a_task_that_is_cancelled_leaves_the_result_to_others(held_kernel: vc.Kernel, emulator: Emulator) -> None:
     async def main() -> None:
-        pending = slow_kernel.submit(X, X, 2.0)
+        pending = held_kernel.submit(X, X, 2.0)
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.create_task(pending), 0.001)
+        emulator.set("held", 0)
         task = asyncio.create_task(pending)
         np.testing.assert_array_equal(3 * X, await task)
 
@@ -331,11 +357,13 @@ def test_a_submitted_graph_is_awaited(device: vc.Device) -> None:
 
 
 @pytest.mark.emulator
-def test_an_event_and_a_submitted_graph_are_waited_for(slow_kernel: vc.Kernel) -> None:
-    device = slow_kernel.device
+def test_an_event_and_a_submitted_graph_are_waited_for(held_kernel: vc.Kernel, emulator: Emulator) -> None:
+    device = held_kernel.device
+    emulator.set("held", 0)
     x, out, stream = device.array(X), device.zeros(X.size, vc.f32), device.stream()
     with device.record() as graph:
-        slow_kernel.launch(x, x, out, 2.0)
+        held_kernel.launch(x, x, out, 2.0)
+    emulator.set("held", 1)
 
     async def main() -> None:
         replay = graph.submit(stream=stream)
@@ -344,6 +372,7 @@ def test_an_event_and_a_submitted_graph_are_waited_for(slow_kernel: vc.Kernel) -
         assert not event.query()
         with pytest.raises(vc.KernelTimeoutError):
             replay.result(timeout=0)
+        emulator.set("held", 0)
         await replay
         await event
         assert replay.done()

@@ -88,14 +88,14 @@ def test_a_timeout_is_an_error_and_the_result_can_still_come(device: vc.Device, 
     kernel = device.compile(programs.saxpy())
     x, y = inputs(6)
     kernel(x, y, 1.0)
-    emulator.set("delay_us", 300_000)
+    emulator.set("held", 1)
     pending = kernel.submit(x, y, 2.0)
 
     with pytest.raises(vc.KernelTimeoutError):
         pending.result(timeout=0.01)
     with pytest.raises(TimeoutError):
         pending.result(timeout=0)
-    emulator.set("delay_us", 0)
+    emulator.set("held", 0)
 
     np.testing.assert_array_equal(F32(2) * x + y, pending.result(timeout=60))
 
@@ -105,11 +105,11 @@ def test_an_abandoned_result_is_never_written(device: vc.Device, emulator) -> No
     kernel = device.compile(programs.saxpy())
     x, y = inputs(7)
     out = np.full(500, -1, F32)
-    emulator.set("delay_us", 50_000)
+    emulator.set("held", 1)
     pending = kernel.submit(x, y, 2.0, out=out)
 
     del pending
-    emulator.set("delay_us", 0)
+    emulator.set("held", 0)
     for _ in range(3):
         kernel(x, y, 1.0)
     device.synchronize()
@@ -136,11 +136,11 @@ def test_a_call_that_does_not_end_in_time(device: vc.Device, emulator) -> None:
     x, y = inputs(8)
     out = np.full(500, -1, F32)
     kernel(x, y, 1.0)
-    emulator.set("delay_us", 300_000)
+    emulator.set("held", 1)
 
     with pytest.raises(vc.KernelTimeoutError, match=r"kernel saxpy has not finished after 0\.01 s"):
         kernel(x, y, 2.0, out=out, timeout=0.01)
-    emulator.set("delay_us", 0)
+    emulator.set("held", 0)
     device.synchronize()
 
     assert (out == -1).all()

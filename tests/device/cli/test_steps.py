@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.cli import steps
+from vyre_cuda.cli import steps, timing
 from vyre_cuda.passes.floors import FLOORS, Floors, floors_of
+from vyre_cuda.testing.emulator import Emulator
 
 TABLE = floors_of((9, 0))
 ALIKE = {"chained": TABLE.chained, "beside": 1.3 * TABLE.beside, "barrier": TABLE.barrier / 1.3}
 
 
-def test_each_kind_of_step_is_measured(device: vc.Device) -> None:
+@pytest.mark.cuda
+def test_each_kind_of_step_takes_time(device: vc.Device) -> None:
     found = steps.measured(device, 3)
 
     assert set(found) == {"chained", "beside", "barrier"}
     # They are differences of times, and an emulator shares its processor with others.
     assert device.properties.is_emulator or all(us > 0 for us in found.values()), found
+
+
+@pytest.mark.emulator
+def test_each_kind_of_step_is_measured(device: vc.Device, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that counts the instructions of the kernels, so that a busy machine measures the same."""
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter_ns=lambda: emulator.count("instructions")))
+    kernel = device.compile(steps._reversing())
+    x, z = device.array(np.ones(256, np.float32)), device.zeros(256, vc.f32)
+    before = emulator.count("instructions")
+    kernel.launch(x, z)
+    device.synchronize()
+    step = (emulator.count("instructions") - before) / 1e3
+
+    found = steps.measured(device, 3)
+
+    assert found == {"chained": step, "beside": step, "barrier": found["barrier"]}
+    assert 0 < found["barrier"] < step  # a pass of the loop has fewer instructions than its kernels
 
 
 def test_nothing_is_fused_where_fusing_is_off(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:

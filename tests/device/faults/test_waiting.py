@@ -1,6 +1,7 @@
 """Waits end by Ctrl-C and by their timeout, whatever is waited for; a kernel that never ends holds nobody up.
 
-The kernels of these tests end by themselves after twenty seconds or more, their processes long before.
+The kernels of these tests end by themselves after three minutes or more, their processes long before: the limits of
+these tests are far from both, so that a busy machine keeps them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from vyre_cuda.testing.emulator import Emulator
 from .. import programs
 from .test_lifecycle import run_python
 
-FOREVER = 400_000_000  # looks at a flag
+FOREVER = 4_000_000_000  # looks at a flag
 FLAG = np.zeros(1, np.uint32)
 X = np.arange(100, dtype=np.float32)
 
@@ -49,7 +50,7 @@ HUNG = f"""
         pending, event = spin.submit(host, FOREVER), stream.record()
 """
 
-LIMIT = 15.0  # seconds; the kernels take longer
+LIMIT = 100.0  # seconds; the kernels take longer
 
 
 def run_hung(device_name: int | str, code: str) -> list[str]:
@@ -120,7 +121,7 @@ def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
         try:
             wait()
         except KeyboardInterrupt:
-            print(name, time.monotonic() - sent < 2)
+            print(name, time.monotonic() - sent < 30)
         thread.join()
     print((saxpy(X, X, 1.0) == X + X).all())
 
@@ -160,13 +161,13 @@ def test_waits_after_a_kernel_that_prints_end_with_their_timeout_and_control_c(d
         try:
             wait(timeout=0.1)
         except vc.KernelTimeoutError:
-            print(name, time.monotonic() - begin < 2)
+            print(name, time.monotonic() - begin < 30)
         thread = threading.Thread(target=interrupt)
         thread.start()
         try:
             wait()
         except KeyboardInterrupt:
-            print(name, time.monotonic() - begin < 4)
+            print(name, time.monotonic() - begin < 60)
         thread.join()
         """,
     )
@@ -245,7 +246,7 @@ def test_a_close_takes_its_timeout_once_and_a_second_device_pays_nothing(device_
         print("has not ended after 1.0 s" in str(error), "abandoned" in str(error), len(error.launches) > 0)
     print((kernel(X, X, 2.0) == 3 * X).all())
     second.close()
-    print(time.monotonic() - begin < 6)
+    print(time.monotonic() - begin < 60)
         """,
     )
 
@@ -266,7 +267,7 @@ def test_an_exception_leaves_the_block_of_a_device_whose_kernel_hangs(device_nam
             raise ZeroDivisionError
     except ZeroDivisionError as error:
         print("work on the device has not ended" in error.__notes__[0], error.__context__)
-    print(time.monotonic() - begin < 12)
+    print(time.monotonic() - begin < 60)
         """,
     )
 
@@ -285,7 +286,7 @@ def test_the_command_line_ends_soon_after_control_c(tmp_path: Path, device_name:
     assert process.stderr.readline().startswith("device:")
 
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=8)
+    _, told = process.communicate(timeout=LIMIT)
 
     assert process.returncode == 130, told
     assert "interrupted" in told
@@ -314,13 +315,17 @@ def test_a_full_house_of_hung_runs_does_not_hold_submit_for_ever(device_name: in
 
 
 @pytest.mark.slow
-def test_an_interrupted_device_is_usable_once_the_kernel_has_ended(leak_check, device_name: int | str) -> None:
+def test_an_interrupted_device_is_usable_once_the_kernel_has_ended(
+    leak_check, device_name: int | str, emulator: Emulator
+) -> None:
     with vc.Device(device_name) as device:
         kernel = device.compile(programs.spin())
+        emulator.set("held", 1)
         pending = kernel.submit(FLAG, 2_000_000)
         with pytest.raises(vc.KernelTimeoutError):
             pending.result(timeout=0)
         del pending
+        emulator.set("held", 0)
 
         np.testing.assert_array_equal(FLAG, kernel(FLAG, 10))
         np.testing.assert_array_equal(X + X, device.compile(programs.saxpy())(X, X, 1.0))

@@ -29,7 +29,7 @@ def _live_bytes(device: vc.Device) -> int:
 
 
 def _live_bytes_come_down_to(device: vc.Device, wanted: int) -> bool:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while _live_bytes(device) > wanted and time.monotonic() < end:
         time.sleep(0.01)
     return _live_bytes(device) == wanted

@@ -174,7 +174,7 @@ def test_watchdog_of_the_driver_names_the_kernel_too(
 def test_timeout_of_a_wait_names_the_launches(
     device: vc.Device, saxpy: vc.Kernel, arrays: tuple[vc.DeviceArray, ...], emulator: Emulator
 ) -> None:
-    emulator.set("delay_us", 200_000)
+    emulator.set("held", 1)
     stream = device.stream()
     saxpy.launch(*arrays, 2.0, stream=stream)
     handle = stream.handle
@@ -184,22 +184,24 @@ def test_timeout_of_a_wait_names_the_launches(
             wait(timeout=0.0)
         assert without_lines(caught.value.launches) == (f"{SAXPY}, 1 launch ago on stream {handle:#x}",)
         assert f"{SAXPY}, 1 launch ago" in without_lines(str(caught.value))[0]
+    emulator.set("held", 0)
 
 
 def test_timeout_of_a_result_names_what_is_in_flight(device: vc.Device, saxpy: vc.Kernel, emulator: Emulator) -> None:
     x = np.ones(N, np.float32)
-    emulator.set("delay_us", 100_000)
+    emulator.set("held", 1)
     pending = saxpy.submit(x, x, 2.0)
     with pytest.raises(vc.KernelTimeoutError) as caught:
         pending.result(timeout=0.0)
 
     assert without_lines(caught.value.launches) == (f"{SAXPY}, a call with host arrays",)
+    emulator.set("held", 0)
     pending.result()
 
 
 def test_close_that_gives_up_names_the_launches(saxpy: vc.Kernel, emulator: Emulator) -> None:
     x = np.ones(N, np.float32)
-    emulator.set("delay_us", 300_000)
+    emulator.set("held", 1)
     pending = saxpy.submit(x, x, 2.0)
     with pytest.raises(vc.KernelTimeoutError) as caught:
         saxpy.device.close(timeout=0.0)

@@ -86,11 +86,11 @@ def test_a_time_limit_shorter_than_a_slice_ends_the_wait(own_device: vc.Device, 
     out = np.empty(300, np.float32)
     bits = [int(np.float32(2).view(np.uint32))]
     arguments = Arguments([(300, X, None), (300, X, None), (300, None, out)], bits, (2, 1, 1))
-    emulator.set("delay_us", 200_000)
+    emulator.set("held", 1)
 
     with pytest.raises(vc.Error, match="time allowed"):
         kernel.prepared.run(arguments, timeout_ns=1_000_000)
-    emulator.set("delay_us", 0)
+    emulator.set("held", 0)
     kernel.prepared.run(arguments, timeout_ns=-1)
 
     np.testing.assert_array_equal(np.float32(2) * X + X, out)

@@ -242,11 +242,11 @@ def test_submit_waits_for_nothing_that_is_before_it(own_device: vc.Device, emula
 @pytest.mark.emulator
 def test_an_abandoned_result_is_never_written(own_device: vc.Device, emulator: Emulator) -> None:
     kernel, x, out = own_device.compile(programs.first_eight()), numbers(), pageable()
-    emulator.set("delay_us", 50_000)
+    emulator.set("held", 1)
     pending = kernel.submit(x, out=out)
 
     del pending
-    emulator.set("delay_us", 0)
+    emulator.set("held", 0)
     for _ in range(3):
         kernel(x, out=pageable())
     own_device.synchronize()
@@ -259,13 +259,13 @@ def test_an_abandoned_result_is_never_written(own_device: vc.Device, emulator: E
 def test_a_result_can_come_after_a_timeout(own_device: vc.Device, emulator: Emulator) -> None:
     kernel, x, out = own_device.compile(programs.first_eight()), numbers(), pageable()
     kernel(x, out=pageable())
-    emulator.set("delay_us", 100_000)
+    emulator.set("held", 1)
     pending = kernel.submit(x, out=out)
 
     with pytest.raises(vc.KernelTimeoutError):
         pending.result(timeout=0.01)
     assert (out[0] == 7).all()
-    emulator.set("delay_us", 0)
+    emulator.set("held", 0)
     pending.result(timeout=60)
 
     check(expected_of(x), out)

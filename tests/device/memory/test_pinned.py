@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -250,15 +251,17 @@ def test_registered_memory_is_given_back_only_when_an_abandoned_call_has_ended(
     x = np.arange(1000, dtype=np.float32)
     page = np.zeros(1000, np.float32)
     kernel(x, x, 1.0)
-    emulator.set("delay_us", 50_000)
+    emulator.set("held", 1)
     result = own_device.register(page)
     pending = kernel.submit(x, x, 2.0, out=result)
     assert not pending.done()
+    release = threading.Timer(0.02, emulator.set, ("held", 0))
+    release.start()
 
     del pending, result  # the last view: the memory is the caller's again
 
     np.testing.assert_array_equal(np.float32(2) * x + x, page)
-    emulator.set("delay_us", 0)
+    release.join()
     np.testing.assert_array_equal(np.float32(3) * x + x, kernel(x, x, 3.0))
     own_device.register(page)[:] = 0  # it is not locked any more
 

@@ -291,14 +291,14 @@ def test_arrays_that_others_change_between_calls(device: vc.Device, worker: vc.W
 
 
 def test_what_waits_for_the_device_pauses_the_worker(device: vc.Device, saxpy: vc.Kernel) -> None:
-    with device.worker([saxpy], idle=30.0) as worker:
+    with device.worker([saxpy], idle=300.0) as worker:
         np.testing.assert_array_equal(3 * X, worker.call(saxpy, X, X, 2.0))
         begin = time.monotonic()
         device.synchronize()
         assert worker.stats().running
         device.zeros(1 << 20, vc.u8).free()
         device.trim()
-        assert time.monotonic() - begin < 8
+        assert time.monotonic() - begin < 100
         np.testing.assert_array_equal(3 * X, worker.call(saxpy, X, X, 2.0))
         other = device.compile(programs.saxpy(block=96))  # loads a module
         np.testing.assert_array_equal(3 * X, other(X, X, 2.0))
@@ -416,13 +416,13 @@ import numpy as np, vyre_cuda as vc
 from tests.device import programs
 device = vc.Device({device_name!r})
 kernel = device.compile(programs.saxpy())
-worker = device.worker([kernel], idle=30.0)
+worker = device.worker([kernel], idle=300.0)
 x = np.arange(300, dtype=np.float32)
 print(worker.call(kernel, x, x, 2.0)[2])
 """
     begin = time.monotonic()
     assert run_python(code).strip() == "6.0"
-    assert time.monotonic() - begin < 25
+    assert time.monotonic() - begin < 100
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------

@@ -224,8 +224,11 @@ cdef class Context:
                 vyc_fence_release(fence)
         return 0
 
-    def close(self, timeout: float | None = None) -> None:
-        """Wait, then free everything. KernelTimeoutError after `timeout` seconds: unfinished work is abandoned."""
+    def close(self, timeout: float | None = None, collect=None) -> None:
+        """Wait, then free everything. KernelTimeoutError after `timeout` seconds: unfinished work is abandoned.
+
+        `collect` is called in between, when results can still be collected.
+        """
         cdef int64_t timeout_ns = nanoseconds(timeout)
         cdef int64_t left = timeout_ns
         cdef uint64_t begin = monotonic_ns()
@@ -234,6 +237,8 @@ cdef class Context:
             self.synchronize(timeout)
         except (Error, AssertReport) as error:
             failure = error
+        if collect is not None:
+            collect()
         if timeout_ns >= 0:
             left = max(timeout_ns - <int64_t>(monotonic_ns() - begin), 0)
         try:

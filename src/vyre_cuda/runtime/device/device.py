@@ -735,7 +735,7 @@ class Device(memory.Allocator, Telemetry):
             Those of asynchronous launches.
         """
         try:
-            self.context.close(timeout)
+            self.context.close(timeout, self.waiter.collect)
         except AssertReport as report:
             self._closed()
             raise self.explain(report) from None

@@ -56,6 +56,15 @@ class Waiter:
         with self._changed:
             self._waiting.pop(waiting, None)
 
+    def collect(self) -> None:
+        """Wake those whose run has finished, and keep its results for them. Does nothing in a forked child."""
+        if os.getpid() != self._process:
+            return
+        with self._changed:
+            waiting = list(self._waiting)
+        if waiting:
+            self._wake_finished(waiting)
+
     def stop(self) -> None:
         """Wake everything and end the thread. Does nothing in a forked child, where there is no such thread."""
         if os.getpid() != self._process:
@@ -92,11 +101,15 @@ class Waiter:
         waiting = self._next(pause)
         if waiting is None:
             return 0
+        return FIRST_LOOK if self._wake_finished(waiting) else min(pause * GROWTH, LONGEST_LOOK)
+
+    def _wake_finished(self, waiting: list[Waiting]) -> bool:
+        """Poll each once; whether one had finished."""
         done = [one for one, ended in zip(waiting, finished([w.ticket for w in waiting]), strict=True) if ended]
         for one in done:
             one.wake()
             self.discard(one)
-        return FIRST_LOOK if done else min(pause * GROWTH, LONGEST_LOOK)
+        return bool(done)
 
     def _next(self, pause: float) -> list[Waiting] | None:
         """After a pause, what to poll next; None at the end."""
