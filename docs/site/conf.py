@@ -28,8 +28,10 @@ html_show_copyright = False
 
 myst_heading_anchors = 6
 default_role = "code"
-autodoc_default_options = {"members": True}
+# Devices, kernels and builders have their methods from several classes.
+autodoc_default_options = {"members": True, "inherited-members": "BaseException, object"}
 autodoc_member_order = "bysource"
+suppress_warnings = ["ref.python"]  # a name that several classes have, such as shape, is no reference
 
 
 class Api(SphinxDirective):

@@ -231,12 +231,12 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel.bound import BoundCall as BoundCall
     from vyre_cuda.runtime.kernel.kernel import CompileTimes as CompileTimes
     from vyre_cuda.runtime.kernel.kernel import Kernel as Kernel
-    from vyre_cuda.runtime.kernel.kernel import Timed as Timed
     from vyre_cuda.runtime.kernel.loaded_kernel import BoundForeignCall as BoundForeignCall
     from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel as ForeignKernel
     from vyre_cuda.runtime.kernel.loaded_kernel import ForeignParameter as ForeignParameter
     from vyre_cuda.runtime.kernel.occupancy import Occupancy as Occupancy
     from vyre_cuda.runtime.kernel.recorded_call import RecordedCall as RecordedCall
+    from vyre_cuda.runtime.kernel.runs import Timed as Timed
     from vyre_cuda.runtime.kernel.side_by_side import SideBySide as SideBySide
     from vyre_cuda.runtime.memory.array import DeviceArray as DeviceArray
     from vyre_cuda.runtime.telemetry.stats import DeviceStats as DeviceStats
@@ -296,7 +296,8 @@ _HOMES = {
     "vyre_cuda.runtime.kernel.loaded_kernel": "BoundForeignCall ForeignKernel ForeignParameter",
     "vyre_cuda.runtime.kernel.bound": "BoundCall",
     "vyre_cuda.runtime.base.jit_cache": "JitCache configure_jit_cache",
-    "vyre_cuda.runtime.kernel.kernel": "CompileTimes Kernel Timed",
+    "vyre_cuda.runtime.kernel.kernel": "CompileTimes Kernel",
+    "vyre_cuda.runtime.kernel.runs": "Timed",
     "vyre_cuda.runtime.graph.graph": "Graph",
     "vyre_cuda.runtime.kernel.occupancy": "Occupancy",
     "vyre_cuda.runtime.waiting.pending": "Pending PendingReplay",

@@ -16,7 +16,8 @@ from vyre_cuda.frontend.building.builtins import replaced, same_for_all
 from vyre_cuda.frontend.building.declarations import Declaration
 from vyre_cuda.frontend.building.text import Text, formatter, joined, require_known
 from vyre_cuda.frontend.building.values import any_equal, condition, current, is_dynamic, scope_of
-from vyre_cuda.ir.builder.builder import Builder, is_host_expression
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.declarations import is_host_expression
 from vyre_cuda.ir.builder.handles import Buffer, Variable
 from vyre_cuda.ir.builder.operators import Expression
 from vyre_cuda.ir.builder.scopes import Block, caller, program_error

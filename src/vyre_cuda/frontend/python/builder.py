@@ -15,7 +15,8 @@ from vyre_cuda.frontend.python.running import RunningScope
 from vyre_cuda.frontend.python.scalar import Scalar
 from vyre_cuda.interp.evaluate import memory_dtype
 from vyre_cuda.interp.memory import Memory
-from vyre_cuda.ir.builder.builder import Builder, Shape
+from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.declarations import Shape
 from vyre_cuda.ir.builder.handles import Buffer
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.scopes import running

@@ -1,4 +1,4 @@
-"""The builder's atomics and warp operations, each one statement whose result is a new local.
+"""The builder's barriers, assertions and printed lines, and its atomics and warp operations, which have a result.
 
 The tables of `ir/core/ops.py` decide which types, orders and combining ops there are. An error raises
 ProgramError at its line, or TypeError for something that is not an operand at all.
@@ -7,15 +7,22 @@ ProgramError at its line, or TypeError for something that is not an operand at a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from vyre_cuda.ir.builder.docstrings import describe_atomic, describe_warp_op
 from vyre_cuda.ir.builder.handles import Buffer, Index, element_indices, position, require_writable
 from vyre_cuda.ir.builder.operators import Expression, Operand
 from vyre_cuda.ir.builder.scopes import Scope, program_error
 from vyre_cuda.ir.builder.values import Value, constant, local, node_of, operate, place
-from vyre_cuda.ir.core.nodes import Atomic, Local, Source, Warp
+from vyre_cuda.ir.core.nodes import Assert, Atomic, Barrier, GridBarrier, Local, Print, Source, Warp
 from vyre_cuda.ir.core.ops import ATOMICS, COMBINES, OPS, SCOPES, WARP_OPS, warp_result_type
-from vyre_cuda.ir.core.types import u32
+from vyre_cuda.ir.core.types import bool_, u32
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.core import printing
+else:
+    printing = later("vyre_cuda.ir.core.printing")
 
 # Short names of combining ops.
 _COMBINE_NAMES = {
@@ -27,6 +34,70 @@ _COMBINE_NAMES = {
     "xor": "bitwise_xor",
     **{name: name for name in COMBINES},
 }
+
+
+class EffectMethods:
+    """What a thread does without a result."""
+
+    _scope: Scope
+
+    def barrier(self) -> None:
+        """Wait until every thread of the block has arrived."""
+        self._scope.append(Barrier(self._scope.begin()))
+
+    def grid_barrier(self) -> None:
+        """Wait until every thread of the grid has arrived; the launch is cooperative."""
+        self._scope.append(GridBarrier(self._scope.begin()))
+
+    def assert_(self, condition: Operand, message: str, /) -> None:
+        """Where the condition is false, report a message, end the thread and make the call raise KernelAssertionError.
+
+        Parameters
+        ----------
+        condition
+            An expression of bool_.
+        message
+            What the error says.
+
+        Raises
+        ------
+        ProgramError
+            The condition has another type.
+        TypeError
+            The message is not a str.
+        """
+        source = self._scope.begin()
+        if not isinstance(message, str):
+            raise TypeError(f"the message of assert_ must be a str, not {type(message).__name__}")
+        held = place(self._scope, condition, source, bool_, "condition")
+        self._scope.append(Assert(node_of(held), message, source))
+
+    def print(self, format: str, /, *values: Operand) -> None:
+        """Print a line to the standard output of the process.
+
+        Parameters
+        ----------
+        format
+            One line of text, which print ends: `{}` for each value, `{{` and `}}` for braces.
+        *values
+            At most 8 expressions of any types. Integers are printed in decimal, bools as 1 and 0, floats with as many
+            significant digits as tell them from all others of their type: 9 for f32, 17 for f64, 5 for f16, 4 for bf16.
+
+        Raises
+        ------
+        ProgramError
+            The format does not fit the values, is not one line, or has a single brace; there are too many values.
+        TypeError
+            The format is not a str, or a value has no type.
+        """
+        source = self._scope.begin()
+        if not isinstance(format, str):
+            raise TypeError(f"the format of print must be a str, not {type(format).__name__}")
+        fault = printing.format_fault(format, len(values))
+        if fault is not None:
+            raise program_error(fault, source)
+        placed = [place(self._scope, value, source, None, "printed value") for value in values]
+        self._scope.append(Print(format, tuple([node_of(value) for value in placed]), source))
 
 
 class AtomicMethods:

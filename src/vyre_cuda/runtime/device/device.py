@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda._native.call import frame
 from vyre_cuda._native.core.context import Context, refuse_pickle
 from vyre_cuda._native.core.context import Event as Event
 from vyre_cuda._native.core.context import Stream as Stream
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda._native.memory import memory
-from vyre_cuda._native.memory.memory import Buffer
-from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, ResourceError
-from vyre_cuda.ir.check.validate import check
-from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
-from vyre_cuda.ir.core.types import TYPES, Type, bf16, by_dtype
+from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError
+from vyre_cuda.ir.core.program import Program, ProgramSource
+from vyre_cuda.ir.core.types import TYPES, Type, bf16
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.device_selection import cuda_driver, emulator_driver, open_driver
-from vyre_cuda.runtime.base.properties import DeviceInfo, DeviceProperties, MemoryStats, PeerInfo
-from vyre_cuda.runtime.base.range_names import COMPILE
+from vyre_cuda.runtime.base.properties import DeviceInfo, DeviceProperties, PeerInfo
+from vyre_cuda.runtime.device.compiling import Compiling
+from vyre_cuda.runtime.device.device_memory import Memory
 from vyre_cuda.runtime.kernel import compiler_fingerprint
 from vyre_cuda.runtime.kernel.kernel import Kernel
 from vyre_cuda.runtime.kernel.kernels import Kernels
-from vyre_cuda.runtime.memory import transfers
-from vyre_cuda.runtime.memory.array import DeviceArray, dtype_of
-from vyre_cuda.runtime.memory.transfers import Host
+from vyre_cuda.runtime.memory.array import DeviceArray
 from vyre_cuda.runtime.telemetry.telemetry import Telemetry
 from vyre_cuda.runtime.waiting import pending
 from vyre_cuda.runtime.waiting.completion_thread import Waiter
@@ -43,36 +38,28 @@ from vyre_cuda.runtime.waiting.completion_thread import Waiter
 if TYPE_CHECKING:
     from vyre_cuda.codegen.core import target as targets
     from vyre_cuda.codegen.core.target import Target
-    from vyre_cuda.ir.call import known
-    from vyre_cuda.ir.call.known import Known
     from vyre_cuda.runtime.device import support
-    from vyre_cuda.runtime.device.support import Support
     from vyre_cuda.runtime.graph import graph as graphs
     from vyre_cuda.runtime.graph.graph import Graph
-    from vyre_cuda.runtime.kernel import blocks, loaded_kernel, preloading, warmup
-    from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
-    from vyre_cuda.runtime.memory import interop, peers, shapes
+    from vyre_cuda.runtime.kernel import blocks, preloading
+    from vyre_cuda.runtime.memory import interop, peers
     from vyre_cuda.runtime.worker import worker as workers
     from vyre_cuda.runtime.worker.worker import Worker
 else:
     blocks = later("vyre_cuda.runtime.kernel.blocks")
-    loaded_kernel = later("vyre_cuda.runtime.kernel.loaded_kernel")
     graphs = later("vyre_cuda.runtime.graph.graph")
-    known = later("vyre_cuda.ir.call.known")
     interop = later("vyre_cuda.runtime.memory.interop")
     peers = later("vyre_cuda.runtime.memory.peers")
-    shapes = later("vyre_cuda.runtime.memory.shapes")
     preloading = later("vyre_cuda.runtime.kernel.preloading")
     support = later("vyre_cuda.runtime.device.support")
     workers = later("vyre_cuda.runtime.worker.worker")
     targets = later("vyre_cuda.codegen.core.target")
-    warmup = later("vyre_cuda.runtime.kernel.warmup")
 
 # Seconds that a process waits at exit for the work of a device that was not closed.
 _EXIT_LIMIT = 1.0
 
 
-class Device(memory.Allocator, Telemetry):
+class Device(memory.Allocator, Compiling, Memory, Telemetry):
     """An open device, which is also a context manager that closes it.
 
     Parameters
@@ -152,481 +139,6 @@ class Device(memory.Allocator, Telemetry):
             This device itself.
         """
         peers.enable(self, other)
-
-    # ---- kernels ----------------------------------------------------------------------------------------------------
-
-    def compile(
-        self,
-        program: Program | ProgramSource,
-        *,
-        precision: str = "ieee",
-        bounds: str = "check",
-        max_ulp: float | None = None,
-        block: int | Literal["auto"] | None = None,
-        specialize: Mapping[str, Any] | None = None,
-    ) -> Kernel:
-        """Compile the program for this device; the same program and options return the same kernel.
-
-        A kernel compiled before, in any process of this user, is read from the disk cache: docs/caching.md.
-
-        Parameters
-        ----------
-        program
-            A `vc.Program`, or a kernel function without open parameters.
-        precision
-            "ieee", "ftz" or "fast": docs/programs.md.
-        bounds
-            What an index out of bounds does: "check" (a load gives 0, a store does nothing), "trap" (an assertion
-            fails) or "off" (undefined behavior).
-        max_ulp
-            Each op uses the cheapest form whose error is at most this many units in the last place; None leaves that
-            to the precision.
-        block
-            Threads per block, all along x, instead of the program's own. "auto", here or in the Builder, lets the
-            device choose it, so that as many threads as possible are resident; `kernel.program.block` says what it is.
-        specialize
-            Values that every call will have, such as `{"w": 28, "x.size": 784, "img.shape[0]": 64}`: scalars, numbers
-            of elements, and extents of arrays with several axes. The code is compiled for these values alone. Calls
-            still take all arguments; one with another value is a ValueError. A float is compared by its bits.
-
-        Returns
-        -------
-        Kernel
-            The kernel, which can be called and launched.
-
-        Raises
-        ------
-        ValueError
-            `block` is given for a program that depends on its block, because it has shared arrays, barriers, warp
-            operations, or thread_id, block_id, block_dim, grid_dim or lane_id. Or `specialize` names what the program
-            does not have, or a size that its declarations contradict.
-        TypeError, OverflowError
-            A value of `specialize` is not of the parameter's type.
-        UnsupportedError
-            No form of an op is that accurate, or no launch of the kernel could work; it names every limit then.
-        """
-        found = program_of(program)
-        if found is None:
-            raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
-        program = found
-        values: tuple[Known, ...] = ()
-        if specialize is not None:
-            check(program)
-            values = known.known_values(program, specialize)
-        if block is not None or program.auto_block:
-            program = self._blocked(program, block, precision, bounds, max_ulp, values)
-        with self._watch.profiled(COMPILE, program.name):
-            check(program)
-            return self._kernels.kernel(self, program, precision, bounds, max_ulp, values)
-
-    def warmup(
-        self,
-        programs: Iterable[Program | ProgramSource],
-        *,
-        precision: str = "ieee",
-        bounds: str = "check",
-        max_ulp: float | None = None,
-        block: int | Literal["auto"] | None = None,
-        specialize: Mapping[str, Any] | None = None,
-    ) -> list[Kernel]:
-        """Compile programs in parallel; a later `compile` with these options finds them.
-
-        Parameters
-        ----------
-        programs
-            Programs, or kernel functions without open parameters.
-        precision, bounds, max_ulp, block, specialize
-            The options of `compile`.
-
-        Returns
-        -------
-        list[Kernel]
-            The kernels in the same order.
-
-        Raises
-        ------
-        Error
-            Those of `compile`: the first one, after all have ended.
-        """
-        options = {
-            "precision": precision,
-            "bounds": bounds,
-            "max_ulp": max_ulp,
-            "block": block,
-            "specialize": specialize,
-        }
-        return warmup.compiled(programs, partial(self.compile, **options))  # type: ignore[arg-type]
-
-    def supports(
-        self,
-        what: Program | ProgramSource | Type | str,
-        type: Type | None = None,
-        *,
-        order: str | None = None,
-        scope: str | None = None,
-        precision: str = "ieee",
-        bounds: str = "check",
-        max_ulp: float | None = None,
-        block: int | Literal["auto"] | None = None,
-        specialize: Mapping[str, Any] | None = None,
-    ) -> Support:
-        """Whether this device can, and why not: the checks that would refuse it are asked.
-
-        Parameters
-        ----------
-        what
-            A program, which is compiled with these options; a type; the name of an op ("exp") or of an atomic or warp
-            method of the Builder ("atomic_add"); or a capability: "cooperative_launch" of grid barriers,
-            "conditional_nodes" of loops that end on the device, "captured_replay" of graphs on streams that others
-            capture, "cuFuncGetParamInfo" of loaded kernels, a target such as "sm_90", the check "races", "nvtx".
-        type
-            The type of the operands of an op, an atomic or a warp operation.
-        order, scope
-            Those of an atomic.
-        precision, bounds, max_ulp, block, specialize
-            The options of `compile`.
-
-        Returns
-        -------
-        Support
-            The answer, true where the device can.
-
-        Raises
-        ------
-        ValueError
-            Another name.
-        TypeError
-            An op without a type.
-        """
-        used = {name: value for name, value in (("order", order), ("scope", scope)) if value is not None}
-        options = {
-            "precision": precision,
-            "bounds": bounds,
-            "max_ulp": max_ulp,
-            "block": block,
-            "specialize": specialize,
-        }
-        return support.support(self, what, type, used, **options)
-
-    def _blocked(
-        self,
-        program: Program,
-        block: Any,
-        precision: str,
-        bounds: str,
-        max_ulp: float | None,
-        values: tuple[Known, ...],
-    ) -> Program:
-        """The program with a block that is given, or chosen once by this device."""
-        check(program)
-        if block not in (None, "auto"):
-            return blocks.given(program, block, self.properties)
-        if self._blocks is None:
-            self._blocks = blocks.Blocks(self.context, self.properties, self._kernels.store)
-        return self._blocks.chosen(program, precision, bounds, max_ulp, values)
-
-    def load(self, image: str | bytes, name: str, *, signature: str) -> ForeignKernel:
-        """Load the kernel `name` from PTX text, a cubin or a fat binary from another compiler, such as NVRTC, nvcc or
-        Triton.
-
-        Parameters
-        ----------
-        image
-            PTX as text, or the bytes of a cubin or fat binary.
-        name
-            The kernel's name in it.
-        signature
-            A word for each parameter: ptr, const_ptr (the kernel only reads there), i8 to i64, u8 to u64, f16, bf16,
-            f32, f64. Offsets follow C's alignment, and are checked against what the driver reports about the kernel,
-            where it can (CUDA 12.4).
-
-        Returns
-        -------
-        ForeignKernel
-            The kernel, which can be launched.
-
-        Raises
-        ------
-        ValueError
-            No such kernel, or another signature.
-        CompileError
-            The driver rejected the image.
-        """
-        return loaded_kernel.ForeignKernel(self, image, name, signature)
-
-    def run(self, program: Program | ProgramSource, *args: Any, **kwargs: Any) -> Any:
-        """Compile the program (cached) and call it with host arrays.
-
-        Parameters
-        ----------
-        program
-            A program, or a kernel function without open parameters.
-        *args
-            The arguments of the call: docs/devices.md.
-        **kwargs
-            The same by name, and the options of a call.
-
-        Returns
-        -------
-        array or tuple of arrays
-            What the kernel returns: an array, or a tuple of several.
-
-        Raises
-        ------
-        Error
-            Those of `compile` and of a call.
-        """
-        return self.compile(program)(*args, **kwargs)
-
-    def explain(self, report: AssertReport) -> Error:
-        """The error for an assertion that an asynchronous launch failed."""
-        return self._kernels.checks.error(report)
-
-    # ---- memory -----------------------------------------------------------------------------------------------------
-
-    def array(self, data: np.ndarray[Any, np.dtype[Any]]) -> DeviceArray:
-        """Copy a NumPy array to device memory.
-
-        Parameters
-        ----------
-        data
-            An array of a type that programs have, of any strides.
-
-        Returns
-        -------
-        DeviceArray
-            A device array of its shape and dtype.
-
-        Raises
-        ------
-        TypeError
-            Not a NumPy array, or of a type that programs do not have.
-        ResourceError
-            The device has no memory left.
-        """
-        transfers.require_array("array", data)
-        result = self._new(data.shape, data.dtype)
-        result.copy_from(data)
-        return result
-
-    if TYPE_CHECKING:  # defined by Allocator
-
-        def empty(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
-            """An array of `n` elements, or of this shape, with unspecified contents."""
-
-        def zeros(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
-            """An array of `n` zeros, or of zeros in this shape."""
-
-    def full(self, n: int | tuple[int, ...], value: Any, type: Type) -> DeviceArray:
-        """An array whose elements all have one value.
-
-        Parameters
-        ----------
-        n
-            The number of elements, or a tuple with the shape.
-        value
-            A number or, in a recording, a symbol.
-        type
-            The type of an element.
-
-        Returns
-        -------
-        DeviceArray
-            The device array.
-
-        Raises
-        ------
-        TypeError, ValueError, OverflowError
-            Not a shape, not a type, or not a value of the type.
-        ResourceError
-            The device has no memory left.
-        """
-        result = self.empty(n, type)
-        result.fill(value)
-        return result
-
-    def empty_like(self, array: DeviceArray | np.ndarray[Any, np.dtype[Any]]) -> DeviceArray:
-        """An array of the same shape and dtype, with unspecified contents.
-
-        Parameters
-        ----------
-        array
-            A device array or a NumPy array.
-
-        Returns
-        -------
-        DeviceArray
-            The device array.
-
-        Raises
-        ------
-        TypeError
-            A dtype that programs do not have.
-        ResourceError
-            The device has no memory left.
-        """
-        return self._new(array.shape or (1,), array.dtype)
-
-    def _empty(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
-        dtype = dtype_of(type)
-        return self._new(shapes.checked(n), dtype)
-
-    def _new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
-        if by_dtype(dtype) is None:
-            supported = ", ".join(str(type_.dtype) for type_ in TYPES)
-            raise TypeError(f"arrays of {dtype} are not supported; supported are {supported}")
-        count = math.prod(shape)
-        return DeviceArray(self, Buffer(self.context, count * dtype.itemsize), 0, count, dtype, shape)
-
-    def upload(self, items: Iterable[tuple[DeviceArray, Host] | tuple[DeviceArray, int, Host]]) -> None:
-        """Write many ranges, in this order; adjacent ranges are copied as one.
-
-        It returns once all data has been read.
-
-        Parameters
-        ----------
-        items
-            Tuples (array, data) or (array, element offset, data).
-
-        Raises
-        ------
-        TypeError
-            Data of another dtype; then nothing has been written.
-        ValueError
-            A range outside its array, or an array of another device; then nothing has been written.
-        """
-        given = transfers.listed("upload", items)
-        rows = [transfers.upload_item(self, item) for item in given]
-        graph = self._recorder()
-        if graph is not None:
-            for item, (_, _, data) in zip(given, rows, strict=True):
-                offset = item[1] if len(item) == 3 else 0
-                graph._copy(item[0]._flat(offset, offset + data.size), data)
-            return
-        transfers.upload(self, rows)
-
-    def download(self, items: Iterable[tuple[DeviceArray, int, int]]) -> list[Host]:
-        """Copy many ranges to the host, with one wait for all.
-
-        Parameters
-        ----------
-        items
-            Tuples (array, element offset, count).
-
-        Returns
-        -------
-        list of arrays
-            A NumPy array for each.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for `upload`.
-        """
-        self._refuse_in_recording("download()")
-        rows = [transfers.download_item(self, item) for item in transfers.listed("download", items)]
-        transfers.download(self, rows)
-        return [host for _, _, host in rows]
-
-    def pinned_empty(self, n: int | tuple[int, ...], type: Type) -> np.ndarray[Any, np.dtype[Any]]:
-        """A NumPy array in page-locked memory, with unspecified contents.
-
-        Kernels and copies of this device use it, and slices and reshaped views of it, without staging. It stays valid
-        when the device is closed, and then keeps the driver's context until its last view is dropped.
-
-        Parameters
-        ----------
-        n
-            The number of elements, or a tuple with the shape.
-        type
-            The type of an element.
-
-        Returns
-        -------
-        array
-            The array.
-
-        Raises
-        ------
-        ResourceError
-            The driver cannot lock as much memory.
-        """
-        dtype, shape = dtype_of(type), shapes.checked(n)
-        return memory.pinned_empty(self.context, math.prod(shape), dtype).reshape(shape)
-
-    def register(self, array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-        """Page-lock the memory of an array, which is then used without staging.
-
-        Parameters
-        ----------
-        array
-            A C-contiguous array.
-
-        Returns
-        -------
-        array
-            A view of it. The memory is unlocked, after the work that uses it, when the last view of that view is
-            dropped.
-
-        Raises
-        ------
-        ValueError
-            Not contiguous, or overlapping memory that is already page-locked.
-        TypeError
-            An array of Python objects.
-        """
-        transfers.require_array("register", array)
-        if array.dtype.hasobject:
-            raise TypeError(f"an array of {array.dtype} holds Python objects; it cannot be registered")
-        if not array.flags.c_contiguous:
-            raise ValueError("only a C-contiguous array can be registered")
-        return memory.register(self.context, array)
-
-    def memory_stats(self) -> MemoryStats:
-        """Bytes live and idle, of device and page-locked memory; blocks no longer in use count as idle."""
-        stats = self.context.memory_stats()
-        return MemoryStats(**{name: stats[name] for name in MemoryStats.__slots__})
-
-    def _result(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
-        """Memory for a new result of a call: page-locked where it is large, because fresh pages cost more."""
-        count = math.prod(shape)
-        if count * dtype.itemsize >= frame.LARGE_RESULT:
-            try:
-                return memory.pinned_empty(self.context, count, dtype, may_fail=True).reshape(shape)
-            except ResourceError:
-                pass  # ordinary memory works as well
-        return np.empty(shape, dtype)
-
-    def set_memory_budget(self, *, device_bytes: int | None = None, pinned_bytes: int | None = None) -> None:
-        """Set how many bytes at most are kept idle for reuse.
-
-        A device starts with a quarter of its memory, and a sixteenth of that size of page-locked memory. What exceeds
-        the budget is returned to the driver, least recently used first.
-
-        Parameters
-        ----------
-        device_bytes
-            Bytes of device memory; None leaves the budget as it is, 0 keeps nothing.
-        pinned_bytes
-            Bytes of page-locked memory, likewise.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Not a number of bytes.
-        """
-        stats = self.memory_stats()
-        device = stats.budget_bytes if device_bytes is None else _bytes("device_bytes", device_bytes)
-        pinned = stats.pinned_budget_bytes if pinned_bytes is None else _bytes("pinned_bytes", pinned_bytes)
-        self.context.set_memory_budget(device, pinned)
-
-    def trim(self) -> None:
-        """Return all idle memory to the driver, after the work that may still use it.
-
-        Idle memory is blocks that nobody holds, and what kernels keep for the host arrays of their calls: space for as
-        many calls as there were at a time, if no call or pending result uses it. The next call allocates it again.
-        """
-        self.context.trim()
 
     # ---- recording --------------------------------------------------------------------------------------------------
 
@@ -714,6 +226,12 @@ class Device(memory.Allocator, Telemetry):
         return Stream(self.context)
 
     if TYPE_CHECKING:  # defined by Allocator
+
+        def empty(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
+            """An array of `n` elements, or of this shape, with unspecified contents."""
+
+        def zeros(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
+            """An array of `n` zeros, or of zeros in this shape."""
 
         def synchronize(self, timeout: float | None = None) -> None:
             """Wait for all work given to this device. Raises the errors of asynchronous launches."""
@@ -825,11 +343,3 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
 def _rows() -> tuple[tuple[Type, np.dtype[Any]], ...]:
     """The types whose arrays are made the fast way; nothing is imported here for the dtype of bf16."""
     return tuple((type_, type_.dtype) for type_ in TYPES if type_ is not bf16 or "ml_dtypes" in sys.modules)
-
-
-def _bytes(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be an int, not a {type(value).__name__}")
-    if not 0 <= value < 1 << 63:
-        raise ValueError(f"{name}={value}; it must be from 0 to 2**63 - 1")
-    return int(value)

@@ -24,7 +24,7 @@ from vyre_cuda.runtime.graph.collective_step import ranks_of
 from vyre_cuda.runtime.graph.dot import dot
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, kept
 from vyre_cuda.runtime.graph.recorder import Recorder
-from vyre_cuda.runtime.kernel.kernel import Timed
+from vyre_cuda.runtime.kernel.runs import Timed
 from vyre_cuda.runtime.waiting.pending import PendingReplay
 
 if TYPE_CHECKING:
