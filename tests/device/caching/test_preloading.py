@@ -136,6 +136,7 @@ def test_with_an_empty_cache_a_first_kernel_imports_neither_passes_nor_lowering(
     assert {"vyre_cuda.passes.pipeline", "vyre_cuda.codegen.lower"} <= set(before)
 
 
+@pytest.mark.thin
 def test_without_a_cache_it_is_the_same(tmp_path: Path) -> None:
     begun, _, then = run(tmp_path, IMPORTED, cache="off")
 
@@ -157,6 +158,7 @@ def test_with_kernels_in_the_cache_the_imports_end_with_the_work_of_the_driver(t
     assert run(tmp_path, MORE_CORES + SHORT) == [1, 1, []]
 
 
+@pytest.mark.thin
 def test_with_an_empty_cache_the_imports_go_on_until_they_are_done(tmp_path: Path) -> None:
     begun, steps, found = run(tmp_path, SHORT)
 
@@ -165,6 +167,7 @@ def test_with_an_empty_cache_the_imports_go_on_until_they_are_done(tmp_path: Pat
     assert "vyre_cuda.codegen.lower" in found
 
 
+@pytest.mark.thin
 def test_with_kernels_in_the_cache_a_single_core_imports_nothing_ahead(tmp_path: Path) -> None:
     run(tmp_path, IMPORTED)
 

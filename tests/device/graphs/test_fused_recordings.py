@@ -11,7 +11,7 @@ import vyre_cuda as vc
 from .fused_recordings import compare, program
 
 RECORDINGS = pytest.mark.parametrize(
-    "number", [60, pytest.param(10000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
+    "number", [30, pytest.param(10000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
 )
 
 
