@@ -316,7 +316,7 @@ typedef struct vyc_launching {
   vyc_launch_stream on;
   uint32_t taken; /* marks, before the launch */
   bool marked; /* its buffers had all of theirs */
-  bool renewed; /* as it was found */
+  bool renewed; /* the graph was, before the stream was ordered behind its launches */
   bool launched; /* the driver has it */
 } vyc_launching;
 /* Everything but the driver's launch and what must follow that. */

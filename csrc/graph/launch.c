@@ -103,7 +103,6 @@ static vyc_status use_own(vyc_graph *graph, CUstream stream, uint32_t slot) {
 /* The driver runs launches of one executable graph one after the other. Launches of a new
  * executable graph are ordered after those of the one before it, on any streams. */
 static vyc_status order_behind_launches(vyc_graph *graph, CUstream stream, uint32_t slot) {
-  if (VYC_LIKELY(!graph->renewed)) return VYC_OK;
   vyc_context *context = graph->child.context;
   const uint64_t near = atomic_load(&graph->used.near);
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
@@ -158,6 +157,12 @@ static vyc_status capture(vyc_graph *graph, const vyc_given *given, const vyc_la
   return status;
 }
 
+/* Nothing is given, and neither the stream nor memory of the graph is somebody else's. */
+static inline bool is_alone(const vyc_launching *l) {
+  return VYC_LIKELY(l->given.change_count == 0 && l->given.value_count == 0 && !l->graph->adopted &&
+                    !vyc__is_adopted(l->stream));
+}
+
 /* All that comes before the driver's launch. If somebody captures the stream, nothing of it. */
 __attribute__((always_inline)) static inline vyc_status prepare(vyc_launching *l) {
   vyc_graph *graph = l->graph;
@@ -179,11 +184,13 @@ __attribute__((always_inline)) static inline vyc_status prepare(vyc_launching *l
   if (graph->away_count > 0) vyc__changed_keep(graph);
   VYC_TRY(status);
   l->marked = has_marks(graph, slot, l->taken);
-  VYC_TRY(use_memory(graph, &l->given, handle, slot, l->marked));
+  if (!l->marked || graph->pinned_count > 0 || !is_alone(l))
+    VYC_TRY(use_memory(graph, &l->given, handle, slot, l->marked));
   if (VYC_UNLIKELY(graph->shared)) VYC_TRY(vyc__turn_take(graph));
-  VYC_TRY(order_behind_launches(graph, handle, slot));
+  l->renewed = graph->renewed;
+  if (VYC_UNLIKELY(graph->renewed)) VYC_TRY(order_behind_launches(graph, handle, slot));
   VYC_TRY(use_own(graph, handle, slot));
-  return vyc__graph_reports_on(graph, slot);
+  return VYC_LIKELY(graph->reports == NULL) ? VYC_OK : vyc__graph_reports_on(graph, slot);
 }
 
 __attribute__((always_inline)) static inline vyc_status give(vyc_launching *l, uint32_t origin) {
@@ -211,8 +218,10 @@ __attribute__((always_inline)) static inline vyc_status settle(vyc_launching *l,
   vyc_graph *graph = l->graph;
   vyc_context *context = graph->child.context;
   CUstream handle = l->on.stream;
-  const vyc_status ordered = order_owners(graph, &l->given, l->stream, handle);
-  if (VYC_LIKELY(status == VYC_OK)) status = ordered;
+  if (!is_alone(l)) {
+    const vyc_status ordered = order_owners(graph, &l->given, l->stream, handle);
+    if (VYC_LIKELY(status == VYC_OK)) status = ordered;
+  }
   /* The launch is enqueued before the marks are checked: see memory/marks.c. */
   if (VYC_LIKELY(vyc__marks_taken(context) == l->taken)) {
     if (VYC_UNLIKELY(!l->marked)) note_marks(graph, l->on.slot, l->taken);
@@ -223,22 +232,31 @@ __attribute__((always_inline)) static inline vyc_status settle(vyc_launching *l,
   return status == VYC_OK ? again : status;
 }
 
+/* Only the stream of this launch is behind those before it. */
+void vyc__graph_launch_abandon(const vyc_launching *l) { l->graph->renewed |= l->renewed; }
+
 static vyc_status launch(vyc_graph *graph, const vyc_given *given, vyc_stream *stream,
                          uint32_t origin, const between *events, bool *captured_out) {
   vyc_launching l;
   l.graph = graph;
   l.given = *given;
   l.stream = stream;
-  VYC_TRY(prepare(&l));
+  l.launched = false;
+  l.on.captured = false;
+  vyc_status status = prepare(&l);
   *captured_out = l.on.captured;
   if (VYC_UNLIKELY(l.on.captured)) {
     if (events == NULL) return capture(graph, given, &l.on);
     return vyc__fail(VYC_E_INVALID, "stream",
                      "the stream is being captured, and a timed launch cannot be captured");
   }
-  if (VYC_UNLIKELY(events != NULL)) VYC_TRY(vyc__event_record(events->start, &l.on));
-  vyc_status status = give(&l, origin);
-  if (VYC_UNLIKELY(!l.launched)) return status;
+  if (VYC_UNLIKELY(events != NULL) && status == VYC_OK)
+    status = vyc__event_record(events->start, &l.on);
+  if (VYC_LIKELY(status == VYC_OK)) status = give(&l, origin);
+  if (VYC_UNLIKELY(!l.launched)) {
+    vyc__graph_launch_abandon(&l);
+    return status;
+  }
   if (VYC_UNLIKELY(events != NULL) && status == VYC_OK)
     status = vyc__event_record(events->stop, &l.on);
   return settle(&l, status);
@@ -257,8 +275,6 @@ vyc_status vyc__graph_launch_prepare(vyc_launching *l) {
 vyc_status vyc__graph_launch_give(vyc_launching *l, uint32_t origin) { return give(l, origin); }
 
 vyc_status vyc__graph_launch_settle(vyc_launching *l) { return settle(l, VYC_OK); }
-
-void vyc__graph_launch_abandon(const vyc_launching *l) { l->graph->renewed |= l->renewed; }
 
 vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                                vyc_stream *stream, uint32_t origin) {

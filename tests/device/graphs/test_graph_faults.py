@@ -215,3 +215,31 @@ def test_a_graph_that_is_made_anew_comes_behind_its_earlier_replays(emulator: Em
         for stream in streams:
             stream.synchronize()
         np.testing.assert_array_equal(np.full(N, 2), h.numpy())
+
+
+@pytest.mark.parametrize("call", ["cuGraphLaunch", "cuStreamWaitEvent"])
+def test_a_replay_that_fails_leaves_the_order_to_the_next_one(
+    emulator: Emulator, leak_check: object, call: str
+) -> None:
+    """The stream that failed is behind the replays of the graph before; that of the next replay is so by itself."""
+    emulator.stream_mode("lazy")
+    with vc.Device("emulator") as device:
+        saxpy, x, out = device.compile(programs.saxpy()), device.zeros(N, vc.f32), device.zeros(N, vc.f32)
+        h, one, two = (device.array(np.full(N, value, np.int32)) for value in (0, 1, 2))
+        with device.record() as graph:
+            h.copy_from(vc.symbol("source", one))
+            saxpy.launch(vc.symbol("x", x), vc.symbol("y", x), vc.symbol("out", out), 1.0)
+        streams = [device.stream() for _ in range(3)]
+        other = {"source": two, "x": x[:0], "y": x[:0], "out": out[:0]}
+        device.synchronize()
+
+        graph.replay(stream=streams[0])
+        emulator.fail(call, result=UNKNOWN)
+        with pytest.raises(vc.DriverError):
+            graph.replay(stream=streams[1], **other)
+        before = emulator.count("cuGraphInstantiateWithFlags")
+        graph.replay(stream=streams[2], **other)
+        assert emulator.count("cuGraphInstantiateWithFlags") == before
+        for stream in reversed(streams):
+            stream.synchronize()
+        np.testing.assert_array_equal(np.full(N, 2), h.numpy())
