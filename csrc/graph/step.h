@@ -81,6 +81,9 @@ vyc_status vyc__transfer_check(const vyc_context *context, const vyc_graph_trans
 /* Copy parameters that were checked. */
 void vyc__values_set(const vyc_step *step, vyc_values *values, const vyc_run *run,
                      const vyc_graph_transfer *transfer);
+/* Copy the base, to change arguments and scalars of it: the block is written by
+ * vyc__values_refresh, once all of them are there. */
+void vyc__values_begin(const vyc_step *step, vyc_values *values);
 /* Write the block again, of arguments and scalars that were changed. */
 void vyc__values_refresh(const vyc_step *step, vyc_values *values);
 void vyc__values_hold(const vyc_step *step, const vyc_values *values);

@@ -92,7 +92,8 @@ void vyc__values_refresh(const vyc_step *step, vyc_values *values) {
   vyc__block_write_buffers(step->prepared, values->block, &values->run, &hidden);
 }
 
-static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *run) {
+/* All but the block. */
+static void copy_launch(const vyc_step *step, vyc_values *values, const vyc_run *run) {
   const vyc_prepared *prepared = step->prepared;
   for (uint32_t i = 0; i < prepared->binding_count; i++) values->arguments[i] = run->arguments[i];
   for (uint32_t i = 0; i < prepared->scalar_count; i++) values->scalars[i] = run->scalars[i];
@@ -102,7 +103,6 @@ static void set_launch(const vyc_step *step, vyc_values *values, const vyc_run *
   values->run.timing_out = NULL;
   values->run.arguments = values->arguments;
   values->run.scalars = values->scalars;
-  vyc__values_refresh(step, values);
 }
 
 static uint64_t address_of(const vyc_buffer *buffer, uint64_t offset, const void *host) {
@@ -112,12 +112,20 @@ static uint64_t address_of(const vyc_buffer *buffer, uint64_t offset, const void
 void vyc__values_set(const vyc_step *step, vyc_values *values, const vyc_run *run,
                      const vyc_graph_transfer *transfer) {
   if (step->kind == STEP_LAUNCH) {
-    set_launch(step, values, run);
+    copy_launch(step, values, run);
+    vyc__values_refresh(step, values);
     return;
   }
   values->transfer = *transfer;
   values->to = address_of(transfer->to, transfer->to_offset, transfer->to_host);
   values->from = address_of(transfer->from, transfer->from_offset, transfer->from_host);
+}
+
+void vyc__values_begin(const vyc_step *step, vyc_values *values) {
+  if (step->kind == STEP_LAUNCH)
+    copy_launch(step, values, &step->base->run);
+  else
+    vyc__values_set(step, values, NULL, &step->base->transfer);
 }
 
 void vyc__values_hold(const vyc_step *step, const vyc_values *values) {

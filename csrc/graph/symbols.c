@@ -142,7 +142,7 @@ static vyc_status target_of(vyc_graph *graph, vyc_values **values_out, uint32_t 
   vyc_step *step = &graph->steps[number];
   if (step->target == NULL) {
     VYC_TRY(vyc__step_spare(step, &step->target));
-    vyc__values_set(step, step->target, &step->base->run, &step->base->transfer);
+    vyc__values_begin(step, step->target);
     vyc__list_away(graph, number);
   }
   *values_out = step->target;
@@ -156,8 +156,7 @@ static vyc_status other_count(uint64_t count, uint64_t before) {
                    count, before);
 }
 
-static vyc_status give_launch(const vyc_step *step, vyc_values *target, uint32_t place,
-                              const vyc_symbol_value *value) {
+static vyc_status give_launch(vyc_values *target, uint32_t place, const vyc_symbol_value *value) {
   if (value->buffer == NULL) {
     target->scalars[place] = value->bits;
   } else {
@@ -166,7 +165,6 @@ static vyc_status give_launch(const vyc_step *step, vyc_values *target, uint32_t
     argument->buffer = value->buffer;
     argument->offset = value->offset;
   }
-  vyc__values_refresh(step, target);
   return VYC_OK;
 }
 
@@ -191,19 +189,26 @@ static vyc_status give(vyc_graph *graph, const vyc_symbol *symbol, const vyc_sym
     const vyc_step *step = &graph->steps[use->step];
     vyc_values *target = NULL;
     VYC_TRY(target_of(graph, &target, use->step));
-    VYC_TRY(step->kind == STEP_LAUNCH ? give_launch(step, target, use->place, value)
+    VYC_TRY(step->kind == STEP_LAUNCH ? give_launch(target, use->place, value)
                                       : give_transfer(step, target, symbol->element_bytes, value));
   }
   return VYC_OK;
 }
 
-/* What the values made of the steps, once all are there. */
-static vyc_status check_targets(const vyc_graph *graph, const vyc_symbol *symbol) {
-  for (uint32_t i = 0; i < symbol->use_count; i++) {
-    const vyc_step *step = &graph->steps[symbol->uses[i].step];
-    VYC_TRY(step->kind == STEP_LAUNCH
-                ? vyc__recorded_check(step->prepared, &step->target->run)
-                : vyc__transfer_check(graph->child.context, &step->target->transfer));
+/* What the values made of a step, once all are there. */
+static vyc_status end_target(const vyc_graph *graph, const vyc_step *step) {
+  if (step->kind != STEP_LAUNCH)
+    return vyc__transfer_check(graph->child.context, &step->target->transfer);
+  VYC_TRY(vyc__recorded_check(step->prepared, &step->target->run));
+  vyc__values_refresh(step, step->target);
+  return VYC_OK;
+}
+
+/* Each once, however many symbols it uses: all that have one are in the list. */
+static vyc_status end_targets(const vyc_graph *graph) {
+  for (uint32_t i = 0; i < graph->away_count; i++) {
+    const vyc_step *step = &graph->steps[graph->away[i]];
+    if (step->target != NULL) VYC_TRY(end_target(graph, step));
   }
   return VYC_OK;
 }
@@ -230,9 +235,7 @@ vyc_status vyc__symbols_give(vyc_graph *graph, const vyc_symbol_value *values, u
     VYC_TRY(check_value(graph, &values[i]));
     VYC_TRY(give(graph, &graph->symbols[values[i].symbol], &values[i]));
   }
-  for (uint32_t i = 0; i < count; i++)
-    VYC_TRY(check_targets(graph, &graph->symbols[values[i].symbol]));
-  return VYC_OK;
+  return end_targets(graph);
 }
 
 vyc_status vyc__targets_as_changes(const vyc_graph *graph, vyc_graph_change **changes_out,

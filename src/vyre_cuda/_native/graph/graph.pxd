@@ -3,6 +3,7 @@ from libc.stdint cimport uint32_t
 
 from vyre_cuda._native.core.c_api cimport vyc_graph, vyc_graph_transfer, vyc_status, vyc_symbol_value
 from vyre_cuda._native.core.context cimport Context, Stream
+from vyre_cuda._native.graph.slot cimport Slot
 from vyre_cuda._native.trace.origin cimport Seen
 
 
@@ -33,5 +34,5 @@ cdef class Graph:
     cdef int launch_as_is(self, Stream stream) except -1
     cdef int launch_with(self, Replayer graph, PyObject *const *args, tuple keys) except -1
     cdef int give(self, vyc_status *status, vyc_symbol_value *values, uint32_t count, object stream) except -1
-    cdef int keep_array(self, object name, object value) except -1
+    cdef int keep_array(self, Slot slot, object value) except -1
     cdef int keep_changes(self, list changes) except -1

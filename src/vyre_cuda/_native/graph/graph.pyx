@@ -304,29 +304,37 @@ cdef class Graph:
         """Whether it was launched with the values of these symbols; nothing else is made of them."""
         cdef vyc_symbol_value values[MOST_VALUES]
         cdef PyObject *held[MOST_VALUES]
+        cdef PyObject *slots[MOST_VALUES]  # by key, of those for arrays
         cdef uint32_t count = 0
-        cdef Py_ssize_t given = 0
+        cdef Py_ssize_t missing = len(graph._users) - len(graph._values)
+        cdef Py_ssize_t number = len(keys)
         cdef Py_ssize_t i
         cdef Slot slot
         cdef object stream = None
         cdef PyObject *found
         cdef vyc_status status = VYC_E_INVALID
+        if number > MOST_VALUES:
+            return 0
         try:
-            for i in range(len(keys)):
+            for i in range(number):
+                slots[i] = NULL
                 found = PyDict_GetItemWithError(self._slots, keys[i])
                 if found == NULL:
                     if keys[i] != "stream":
                         return 0
                     stream = <object>args[i]
                     continue
-                given += keys[i] not in graph._values
+                if missing > 0 and keys[i] not in graph._values:
+                    missing -= 1
                 slot = <Slot>found
+                if slot.is_array:
+                    slots[i] = found
                 while slot is not None:
                     if count == MOST_VALUES or not slot.take(&values[count], &held[count], <object>args[i]):
                         return 0
                     count += 1
                     slot = slot.following
-            if given < len(graph._users) - len(graph._values):
+            if missing > 0:
                 return 0
             self.give(&status, values, count, stream)
         finally:
@@ -335,8 +343,9 @@ cdef class Graph:
         if status == VYC_E_INVALID:
             return 0  # the general path says what is wrong, or makes other changes
         check(status)
-        for i in range(len(keys)):
-            self.keep_array(keys[i], <object>args[i])
+        for i in range(number):
+            if slots[i] != NULL:
+                self.keep_array(<Slot>slots[i], <object>args[i])
         return 1
 
     cdef int give(self, vyc_status *status, vyc_symbol_value *values, uint32_t count, object stream) except -1:
@@ -350,14 +359,12 @@ cdef class Graph:
             status[0] = vyc_graph_launch_with(self._h, values, count, on, origin)
         return 0
 
-    cdef int keep_array(self, object name, object value) except -1:
+    cdef int keep_array(self, Slot slot, object value) except -1:
         """Keep an array of the launch in flight."""
-        cdef PyObject *found = PyDict_GetItemWithError(self._slots, name)
         cdef object _before
-        if found != NULL and (<Slot>found).is_array:
-            with cython.critical_section(self):
-                _before = (<Slot>found).last
-                (<Slot>found).last = value
+        with cython.critical_section(self):
+            _before = slot.last
+            slot.last = value
         return 0
 
     def update(self, list changes not None) -> None:
