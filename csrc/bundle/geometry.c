@@ -44,16 +44,13 @@ static bool is_ring(int32_t op) {
   return op == VYC_HOST_ADD || op == VYC_HOST_SUBTRACT || op == VYC_HOST_MULTIPLY;
 }
 
-/* False: the value is negative, or a step wrapped and changed the result. */
-static bool evaluate(const vyc_bundle *bundle, uint64_t *value_out, vyc_disk_range range,
-                     const uint64_t *counts, const uint64_t *scalars) {
-  const vyc_disk_step *steps =
-      vyc__bundle_row(bundle, VYC_SECTION_STEPS, range.first, sizeof *steps);
+static bool evaluate_steps(uint64_t *value_out, const vyc_disk_step *steps, uint32_t count,
+                           const uint64_t *counts, const uint64_t *scalars) {
   uint64_t stack[VYC_MOST_DEPTH + 1] = {0};
   exact exacts[VYC_MOST_DEPTH + 1] = {{0, false}};
   uint32_t depth = 0;
   bool is_whole = true;
-  for (uint32_t i = 0; i < range.count; i++) {
+  for (uint32_t i = 0; i < count; i++) {
     const vyc_disk_step *step = &steps[i];
     const bool combines = step->op >= 0 && step->op != VYC_HOST_CAST;
     depth -= combines;
@@ -77,8 +74,20 @@ static bool evaluate(const vyc_bundle *bundle, uint64_t *value_out, vyc_disk_ran
     if (combines && !is_ring(step->op)) *whole = exact_of(*top, step->width);
   }
   *value_out = stack[0];
-  const int32_t width = steps[range.count - 1].width;
+  const int32_t width = steps[count - 1].width;
   return is_whole && is_exact(exacts[0], stack[0], width) && exacts[0].value >= 0;
+}
+
+/* False: the value is negative, or a step wrapped and changed the result. Most sizes and grids are
+ * one leaf, which needs no stack. */
+static inline bool evaluate(const vyc_bundle *bundle, uint64_t *value_out, vyc_disk_range range,
+                            const uint64_t *counts, const uint64_t *scalars) {
+  const vyc_disk_step *steps =
+      vyc__bundle_row(bundle, VYC_SECTION_STEPS, range.first, sizeof *steps);
+  if (VYC_UNLIKELY(range.count != 1))
+    return evaluate_steps(value_out, steps, range.count, counts, scalars);
+  *value_out = vyc__host_fit(leaf(steps, counts, scalars), steps->width);
+  return steps->width > 0 || (int64_t)*value_out >= 0;
 }
 
 static uint64_t most_elements(const vyc_disk_kernel *kernel) {

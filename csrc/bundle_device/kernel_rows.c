@@ -148,8 +148,30 @@ static vyc_status in_row(vyc_status status, uint32_t row) {
   return vyc__fail(status, error.operation, "row %u: %.400s", row, error.message);
 }
 
+/* What is checked and computed of a row follows from how many elements its arrays have. */
+static bool goes_by_counts(const vyc_bundled_kernel *kernel) {
+  const vyc_disk_range sizes = kernel->row->sizes;
+  const vyc_disk_size *size =
+      vyc__bundle_row(kernel->bundle, VYC_SECTION_SIZES, sizes.first, sizeof *size);
+  for (uint32_t i = 0; i < sizes.count; i++) /* an extent is a scalar */
+    if (kernel->parameters[size[i].parameter].role == VYC_ROLE_SCALAR) return false;
+  for (uint32_t slot = 0; slot < kernel->scalars; slot++)
+    if (vyc__bundle_decides(kernel->bundle, kernel->row, slot)) return false;
+  return true;
+}
+
+/* Whether a row but the first has the counts of the one before it. */
+static inline bool is_alike(const vyc_rows *rows, uint32_t row) {
+  const uint32_t across = rows->argument_count;
+  const size_t end = ((size_t)row + 1) * across;
+  for (size_t i = (size_t)row * across; i < end; i++)
+    if (rows->arguments[i].count != rows->arguments[i - across].count) return false;
+  return true;
+}
+
 static vyc_status complete(const vyc_bundled_kernel *kernel, uint32_t *grids,
                            const vyc_rows *rows) {
+  const bool by_counts = rows->grids == NULL && goes_by_counts(kernel);
   vyc_run run = {.struct_size = sizeof run,
                  .argument_count = rows->argument_count,
                  .scalar_count = rows->scalar_count,
@@ -157,9 +179,14 @@ static vyc_status complete(const vyc_bundled_kernel *kernel, uint32_t *grids,
                  .scalars = rows->scalars,
                  .timeout_ns = -1};
   for (uint32_t i = 0; i < rows->count; i++) {
-    if (rows->grids != NULL) memcpy(run.grid, &rows->grids[(size_t)i * 3], sizeof run.grid);
-    const vyc_status status = vyc__bundled_resolve(kernel, &grids[(size_t)i * 3], &run);
-    if (VYC_UNLIKELY(status != VYC_OK)) return in_row(status, i);
+    uint32_t *grid = &grids[(size_t)i * 3];
+    if (by_counts && i > 0 && is_alike(rows, i)) {
+      memcpy(grid, grid - 3, sizeof run.grid);
+    } else {
+      if (rows->grids != NULL) memcpy(run.grid, &rows->grids[(size_t)i * 3], sizeof run.grid);
+      const vyc_status status = vyc__bundled_resolve(kernel, grid, &run);
+      if (VYC_UNLIKELY(status != VYC_OK)) return in_row(status, i);
+    }
     if (rows->argument_count > 0) run.arguments += rows->argument_count;
     if (rows->scalar_count > 0) run.scalars += rows->scalar_count;
   }

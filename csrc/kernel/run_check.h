@@ -39,6 +39,16 @@ static inline bool vyc__grid_is_empty(const uint32_t grid[3]) {
 bool vyc__extents_are_scalars(const vyc_prepared_desc *desc, const vyc_binding *binding);
 /* Whether the launch, whose grid is not empty, writes every element of a covered out. */
 bool vyc__launch_fills(const vyc_prepared *prepared, uint32_t binding, const vyc_run *run);
+/* Whether an out is written by the blocks that reach its elements: what those leave is cleared. */
+static inline bool vyc__goes_by_blocks(const vyc_binding *b) {
+  return b->role == VYC_ROLE_OUT && (b->flags & ~VYC_BINDING_STREAMING) == VYC_BINDING_COVERED;
+}
+/* Whether there are blocks for all of so many elements. */
+static inline bool vyc__blocks_reach(const vyc_prepared *prepared, const uint32_t grid[3],
+                                     uint64_t count) {
+  const uint64_t threads = (uint64_t)grid[0] * prepared->block[0];
+  return threads >= count && ((grid[1] != 0 && grid[2] != 0) || count == 0);
+}
 /* Whether it may leave elements of an out unwritten. */
 static inline bool vyc__leaves_gaps(const vyc_prepared *prepared, uint32_t binding,
                                     const vyc_run *run) {
@@ -46,7 +56,7 @@ static inline bool vyc__leaves_gaps(const vyc_prepared *prepared, uint32_t bindi
   if (b->role != VYC_ROLE_OUT) return false;
   if ((b->flags & VYC_BINDING_COVERED) == 0 || vyc__grid_is_empty(run->grid)) return true;
   if (b->flags >= VYC_BINDING_LOOPS) return !vyc__launch_fills(prepared, binding, run);
-  return (uint64_t)run->grid[0] * prepared->block[0] < run->arguments[binding].count;
+  return !vyc__blocks_reach(prepared, run->grid, run->arguments[binding].count);
 }
 /* Whether what it may leave unwritten of a buffer must be 0. */
 static inline bool vyc__needs_clear(const vyc_prepared *prepared, uint32_t binding,

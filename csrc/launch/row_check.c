@@ -36,14 +36,26 @@ static plain_binding binding_of(const vyc_many *many, uint32_t i) {
                          .written = binding->role != VYC_ROLE_IN};
 }
 
-static inline bool is_plain(const plain_binding *b, const vyc_argument *argument) {
+/* Its bytes; none may begin anywhere. */
+static inline bool is_plain(const plain_binding *b, const vyc_argument *argument, uint64_t *begin,
+                            uint64_t *end) {
   const vyc_buffer *buffer = argument->buffer;
-  return argument->kind == VYC_ARGUMENT_BUFFER && buffer != NULL &&
-         buffer->child.context == b->context && argument->count <= b->most &&
-         argument->offset <= buffer->bytes &&
-         argument->count * b->element_bytes <= buffer->bytes - argument->offset &&
-         !(b->written && buffer->read_only) &&
-         (((buffer->address + argument->offset) & b->unaligned) == 0 || argument->count == 0);
+  if (VYC_UNLIKELY(argument->kind != VYC_ARGUMENT_BUFFER || buffer == NULL ||
+                   buffer->child.context != b->context || argument->count > b->most))
+    return false;
+  const uint64_t offset = argument->offset, bytes = argument->count * b->element_bytes;
+  *begin = buffer->address + offset;
+  *end = *begin + bytes;
+  return VYC_LIKELY(offset <= buffer->bytes && bytes <= buffer->bytes - offset &&
+                    !(b->written && buffer->read_only) &&
+                    ((*begin & b->unaligned) == 0 || bytes == 0));
+}
+
+/* The part of a buffer that is_plain and what follows it look at is one line of the cache, which
+ * does not begin with the buffer. The address is of no buffer where that is NULL. */
+static inline void tell_cache(const vyc_argument *argument) {
+  const uintptr_t buffer = (uintptr_t)argument->buffer;
+  __builtin_prefetch((const void *)(buffer + offsetof(vyc_buffer, child.context)));
 }
 
 /* All that vyc__launch_check says of one argument of all rows, but whether it shares bytes with
@@ -55,15 +67,13 @@ static bool binding_is_plain(vyc_many *many, uint32_t i) {
   uint64_t low = UINT64_MAX, high = 0;
   bool apart = true, unmarked = false, adopted = false;
   for (uint32_t row = 0; row < count; row++, argument += across) {
-    if (row + VYC_ROWS_AHEAD < count)
-      __builtin_prefetch(argument[(size_t)VYC_ROWS_AHEAD * across].buffer);
-    if (VYC_UNLIKELY(!is_plain(&b, argument))) return false;
+    uint64_t begin, end;
+    if (row + VYC_ROWS_AHEAD < count) tell_cache(&argument[(size_t)VYC_ROWS_AHEAD * across]);
+    if (VYC_UNLIKELY(!is_plain(&b, argument, &begin, &end))) return false;
     const vyc_buffer *buffer = argument->buffer;
-    unmarked |= !vyc__buffer_is_marked(buffer, b.mark, b.epoch);
-    adopted |= buffer->block == NULL;
-    if (argument->count == 0) continue;
-    const uint64_t begin = buffer->address + argument->offset;
-    const uint64_t end = begin + argument->count * b.element_bytes;
+    if (VYC_UNLIKELY(!vyc__buffer_is_marked(buffer, b.mark, b.epoch))) unmarked = true;
+    if (VYC_UNLIKELY(buffer->block == NULL)) adopted = true;
+    if (VYC_UNLIKELY(begin == end)) continue;
     apart &= begin >= high || end <= low;
     low = begin < low ? begin : low;
     high = end > high ? end : high;
@@ -74,7 +84,22 @@ static bool binding_is_plain(vyc_many *many, uint32_t i) {
   return true;
 }
 
+/* The same as vyc__needs_clear, of all rows, where the blocks alone decide. */
+static void look_for_gaps(vyc_many *many, uint32_t i) {
+  const uint32_t across = many->rows->argument_count;
+  const vyc_argument *argument = many->rows->arguments + i;
+  const uint32_t *grid = many->rows->grids;
+  bool gaps = false;
+  for (uint32_t row = 0; row < many->rows->count; row++, argument += across, grid += 3)
+    gaps |= !vyc__blocks_reach(many->prepared, grid, argument->count);
+  many->clears |= gaps;
+}
+
 static void look_for_clears(vyc_many *many, uint32_t i) {
+  if (VYC_LIKELY(vyc__goes_by_blocks(&many->prepared->bindings[i]))) {
+    look_for_gaps(many, i);
+    return;
+  }
   vyc_run run = vyc__row_run(many, 0);
   for (uint32_t row = 0; !many->clears && row < many->rows->count; row++) {
     vyc__row_run_next(many, row, &run);

@@ -1,9 +1,10 @@
 /* A host that does many launches as one from a bundle: `bundled_rows DRIVER BUNDLE`.
  *
- * The kernel `scaled` (y = a * x + c) has an entry for many launches, and so has `gaps`, which
- * writes every other element of y. The graph `table` does them on slices of its own array x = 0, 1,
- * 2, ...; its symbol `out` is what comes out of that, turned round, plus one. The graph `chain`
- * writes 3 * (2 * x + 1) + 1 to `out`, of which both are symbols without a default. */
+ * The kernel `scaled` (y = a * x + c) has an entry for many launches, and so have `gaps`, which
+ * writes every other element of y, and `sized` (y = x + 1), where a scalar is the size of y. The
+ * graph `table` does them on slices of its own array x = 0, 1, 2, ...; its symbol `out` is what
+ * comes out of that, turned round, plus one. The graph `chain` writes 3 * (2 * x + 1) + 1 to `out`,
+ * of which both are symbols without a default. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -85,7 +86,7 @@ static void rows_of_a_kernel_are_one_launch(void) {
   for (uint32_t i = 0; i < ROWS; i++) {
     arguments[i][0] = slice(x, i);
     arguments[i][1] = slice(y, i);
-    arguments[i][1].count = arguments[i][0].count = i % 2 ? N : N - 3;
+    arguments[i][1].count = arguments[i][0].count = i / 2 % 2 ? N : N - 3;
     scalars[i][0] = vyc_bits_f32(2.0f);
     scalars[i][1] = vyc_bits_f32((float)i);
   }
@@ -101,7 +102,7 @@ static void rows_of_a_kernel_are_one_launch(void) {
   float *found = contents(y, 0, ROWS * N);
   for (uint32_t i = 0; i < ROWS * N; i++) {
     const uint32_t row = i / N;
-    const bool written = row % 2 || i % N < N - 3;
+    const bool written = row / 2 % 2 || i % N < N - 3;
     CHECK(found[i] == (written ? 2.0f * (float)i + (float)row : (float)i));
   }
   free(found);
@@ -112,6 +113,39 @@ static void rows_of_a_kernel_are_one_launch(void) {
   vyc_last_error(&error);
   CHECK(strstr(error.message, "6") != NULL && strstr(error.message, "7") != NULL);
   vyc_bundled_kernel_release(scaled);
+  vyc_buffer_release(x);
+  vyc_buffer_release(y);
+}
+
+/* Rows with arrays alike are not alike where a scalar counts. */
+static void scalars_that_are_sizes_are_those_of_each_row(void) {
+  static vyc_argument arguments[ROWS][2];
+  static uint64_t scalars[ROWS];
+  vyc_buffer *x = ramp(ROWS * N), *y = ramp(ROWS * N);
+  vyc_bundled_kernel *sized = load("sized");
+  for (uint32_t i = 0; i < ROWS; i++) {
+    scalars[i] = i == 5 ? N - 1 : N;
+    arguments[i][0] = slice(x, i);
+    arguments[i][1] = slice(y, i);
+    arguments[i][1].count = scalars[i];
+  }
+  const vyc_rows rows = {.struct_size = sizeof rows,
+                         .count = ROWS,
+                         .argument_count = 2,
+                         .scalar_count = 1,
+                         .arguments = arguments[0],
+                         .scalars = scalars};
+  OK(vyc_bundled_kernel_launch_many(sized, &rows));
+  float *found = contents(y, 0, ROWS * N);
+  for (uint32_t i = 0; i < ROWS * N; i++)
+    CHECK(found[i] == (float)i + (i == 6 * N - 1 ? 0.0f : 1.0f));
+  free(found);
+  arguments[5][1].count = N;
+  CHECK(vyc_bundled_kernel_launch_many(sized, &rows) == VYC_E_INVALID);
+  vyc_error error = {.struct_size = sizeof error};
+  vyc_last_error(&error);
+  CHECK(strstr(error.message, "row 5") != NULL);
+  vyc_bundled_kernel_release(sized);
   vyc_buffer_release(x);
   vyc_buffer_release(y);
 }
@@ -127,10 +161,8 @@ static void results_with_gaps_are_cleared(void) {
     arguments[i][0] = slice(x, i);
     arguments[i][1] = slice(y, i);
   }
-  const vyc_rows rows = {.struct_size = sizeof rows,
-                         .count = ROWS,
-                         .argument_count = 2,
-                         .arguments = arguments[0]};
+  const vyc_rows rows = {
+      .struct_size = sizeof rows, .count = ROWS, .argument_count = 2, .arguments = arguments[0]};
   OK(vyc_bundled_kernel_launch_many(gaps, &rows));
   float *found = contents(y, 0, ROWS * N);
   for (uint32_t i = 0; i < ROWS * N; i++) CHECK(found[i] == (i % 2 == 0 ? (float)i : 0.0f));
@@ -156,9 +188,8 @@ static void a_graph_with_tables(void) {
   vyc_replay *replay = NULL;
   vyc_buffer *out = ramp(SLICES * N);
   OK(vyc_replay_load(&replay, NULL, 0, context, bundle, "table", 0));
-  const vyc_symbol_value value = {.symbol = symbol_of("table", "out"),
-                                  .buffer = out,
-                                  .count = SLICES * N};
+  const vyc_symbol_value value = {
+      .symbol = symbol_of("table", "out"), .buffer = out, .count = SLICES * N};
   for (int turn = 0; turn < 2; turn++) {
     OK(vyc_replay_launch(replay, &value, 1, NULL));
     float *found = contents(out, 0, SLICES * N);
@@ -226,6 +257,7 @@ int main(int argc, char **argv) {
   OK(vyc_context_open(&context, driver, 0));
   OK(vyc_bundle_open(&bundle, argv[2], NULL, 0));
   rows_of_a_kernel_are_one_launch();
+  scalars_that_are_sizes_are_those_of_each_row();
   results_with_gaps_are_cleared();
   a_graph_with_tables();
   a_graph_whose_arrays_are_symbols();

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from background_jobs import LABELS
 from background_work import Done
-from bundled_rows import chain, gaps, scaled, tables
+from bundled_rows import chain, gaps, scaled, sized, tables
 
 import vyre_cuda as vc
 
@@ -136,11 +136,12 @@ def test_a_host_does_many_launches_of_a_bundle_as_one(
     native_build: Path, tmp_path: Path, device: vc.Device, device_name: int | str
 ) -> None:
     """On a GPU: `python -m pytest tests/native -k many_launches_of_a_bundle --device=cuda`."""
-    programs = [scaled(), gaps()]
+    programs = [scaled(), gaps(), sized()]
     table, _ = tables(device, 3, 16)
     table.compile()
     graphs = {"table": table, "chain": chain(device, defaults=False)}
     path = tmp_path / "rows.vyre"
-    vc.bundle(programs, path, graphs=graphs, targets=[str(device.target)], source=False, many=["scaled", "gaps"])
+    many = [program.name for program in programs]
+    vc.bundle(programs, path, graphs=graphs, targets=[str(device.target)], source=False, many=many)
 
     on_device(native_build, "bundled_rows", device_name, bundle=path)

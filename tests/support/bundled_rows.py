@@ -35,6 +35,17 @@ def gaps() -> vc.Program:
     return b.build()
 
 
+def sized() -> vc.Program:
+    """y = x + 1 of so many elements as a scalar says."""
+    b = vc.Builder("sized", block=32)
+    n = b.scalar("n", vc.u32)
+    x, y = b.input("x", vc.f32), b.output("y", vc.f32, size=n)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < y.size):
+        y[i] = x[i] + 1
+    return b.build()
+
+
 def turned() -> vc.Program:
     """A block turned round, so that it is no element-wise step."""
     b = vc.Builder("turned", block=32)
