@@ -216,7 +216,7 @@ static inline vyc_status run(vyc_call *call, uint32_t origin) {
   vyc_context *const context = call->child.context;
   const uint32_t taken = vyc__marks_taken(context);
   if (VYC_LIKELY((taken == call->marks_seen || still_marked(call, taken)) &&
-                 vyc__call_is_steady(call) && !call->launch_graph.stale)) {
+                 vyc__call_is_steady(call, context) && !call->launch_graph.stale)) {
     const CUresult result = vyc__call_graph(call, context, origin);
     if (VYC_UNLIKELY(vyc__marks_taken(context) != call->marks_seen))
       return call_given(call, result, origin);

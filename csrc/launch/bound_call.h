@@ -48,12 +48,12 @@ static inline bool vyc__call_may_be_steady(const vyc_call *call) {
                     !vyc__is_forked(call->child.context));
 }
 
-/* The caller has claimed the launch graph. A close sets `closed` and then reads the claims, and
- * here the claim comes first: one of the two sees the other, so the call need not be counted as
- * inside. */
-static inline bool vyc__call_is_steady(const vyc_call *call) {
+/* The caller has claimed the launch graph, of a call that may be steady. A close sets `closed` and
+ * then reads the claims, and here the claim comes first: one of the two sees the other, so the call
+ * need not be counted as inside. */
+static inline bool vyc__call_is_steady(const vyc_call *call, const vyc_context *context) {
   return VYC_LIKELY(atomic_load_explicit(&call->steady, memory_order_relaxed) &&
-                    call->launch_graph.handle != NULL && vyc__is_usable(call->child.context));
+                    call->launch_graph.handle != NULL && vyc__is_open(context));
 }
 
 /* The context need not be current to launch a graph (observed with drivers of CUDA 13). */

@@ -47,31 +47,32 @@ static inline bool vyc__run_is_plain(const vyc_prepared *prepared, const vyc_run
   const uint32_t count = prepared->binding_count;
   const bool is_near = VYC_LIKELY(slot < VYC_NEAR_SLOTS);
   const uint64_t mark = vyc__slot_bit(slot);
-  const uint32_t epoch = is_near ? prepared->child.context->epochs[slot] : 0;
+  const vyc_context *context = prepared->child.context;
+  const uint32_t epoch = is_near ? context->epochs[slot] : 0;
   if (run->argument_count != count ||
       (VYC_UNLIKELY(run->scalar_count != prepared->plain_scalars) &&
        !vyc__known_agrees(prepared, run)) ||
       (run->arguments == NULL && count > 0) || (run->scalars == NULL && run->scalar_count > 0) ||
       vyc__grid_is_empty(run->grid))
     return false;
-  for (uint32_t i = 0; i < count; i++) {
-    const vyc_argument *argument = &run->arguments[i];
+  const vyc_argument *argument = run->arguments;
+  const vyc_binding *binding = prepared->bindings;
+  for (uint32_t i = 0; i < count; i++, argument++, binding++) {
     const vyc_buffer *buffer = argument->buffer;
-    const vyc_binding *binding = &prepared->bindings[i];
     const uint64_t elements = argument->count, offset = argument->offset;
     uint64_t bytes;
     if (argument->kind != VYC_ARGUMENT_BUFFER || buffer == NULL ||
-        buffer->child.context != prepared->child.context || buffer->source != NULL ||
+        buffer->child.context != context || buffer->source != NULL ||
         vyc__mul_overflows(elements, binding->element_bytes, &bytes) || offset > buffer->bytes ||
-        bytes > buffer->bytes - offset ||
-        !vyc__is_aligned(buffer->address + offset, binding->element_bytes) ||
-        !vyc__buffer_is_marked(buffer, mark, epoch))
+        bytes > buffer->bytes - offset || !vyc__buffer_is_marked(buffer, mark, epoch))
       return false;
+    const uint64_t begin = buffer->address + offset;
+    if (!vyc__is_aligned(begin, binding->element_bytes)) return false;
     if (binding->role != VYC_ROLE_IN && (buffer->read_only || vyc__needs_clear(prepared, i, run)))
       return false;
-    plain->addresses[i] = buffer->address + offset;
+    plain->addresses[i] = begin;
     plain->counts[i] = elements;
-    ends[i] = plain->addresses[i] + bytes;
+    ends[i] = begin + bytes;
   }
   return (is_near || vyc__run_is_marked_far(run, slot)) && vyc__plain_apart(prepared, plain, ends);
 }

@@ -150,7 +150,7 @@ static inline vyc_launch_graph *claim_plain(vyc_prepared *prepared, const vyc_ru
   if (launch_graph == NULL || !prepared->relaunches || vyc__is_forked(context) ||
       !vyc__run_is_plain(prepared, run, slot, plain) || !vyc__launch_graph_claim(launch_graph))
     return NULL;
-  if (VYC_LIKELY(vyc__is_usable(context) && launch_graph->handle != NULL)) return launch_graph;
+  if (VYC_LIKELY(vyc__is_open(context) && launch_graph->handle != NULL)) return launch_graph;
   vyc__launch_graph_unclaim(launch_graph);
   return NULL;
 }

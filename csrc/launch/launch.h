@@ -4,6 +4,11 @@
 
 #include "room.h"
 
+/* vyc__is_usable, of a context that is known to be no parent process's. */
+static inline bool vyc__is_open(const vyc_context *context) {
+  return VYC_LIKELY(!atomic_load(&context->closed) &&
+                    !atomic_load_explicit(&context->lost, memory_order_acquire));
+}
 /* Order and clear the buffers where the kernel may not write all of them, */
 vyc_status vyc__launch_prepare(const vyc_prepared *prepared, const vyc_run *run,
                                const vyc_launch_stream *on);

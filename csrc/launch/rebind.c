@@ -90,10 +90,11 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return vyc__call_change(call, run, true);
   vyc_plain plain;
   vyc_buffer *old[VYC_MAX_BINDINGS];
-  const uint32_t taken = vyc__marks_taken(call->child.context);
+  const vyc_context *const context = call->child.context;
+  const uint32_t taken = vyc__marks_taken(context);
   if (VYC_UNLIKELY(!is_plain(call, run, &plain))) return vyc__call_change(call, run, true);
   vyc__launch_graph_claim_wait(&call->launch_graph);
-  if (VYC_UNLIKELY(!vyc__call_is_steady(call))) {
+  if (VYC_UNLIKELY(!vyc__call_is_steady(call, context))) {
     vyc__launch_graph_unclaim(&call->launch_graph);
     return vyc__call_change(call, run, true);
   }
@@ -102,7 +103,7 @@ vyc_status vyc_call_set_run(vyc_call *call, const vyc_run *run) {
   call->marks_seen = taken;
   CUresult result;
   vyc_status status = launch_bound(call, vyc__origin_of(run), &result);
-  if (VYC_UNLIKELY(vyc__marks_taken(call->child.context) != call->marks_seen) && status == VYC_OK &&
+  if (VYC_UNLIKELY(vyc__marks_taken(context) != call->marks_seen) && status == VYC_OK &&
       result == CUDA_SUCCESS)
     status = vyc__call_mark_again(call);
   vyc__launch_graph_unclaim(&call->launch_graph);
