@@ -202,7 +202,7 @@ def merged_kernels(programs: Sequence[GraphKernel], graphs: Mapping[str, Recorde
             raise ValueError(f"two programs are named {kernel.program.name}; names in a bundle must be unique")
         raise UnsupportedError(
             f"program {kernel.program.name} is compiled with {_options(known)} and with {_options(kernel)}; a bundle "
-            "holds one kernel per name",
+            "holds one kernel per name: give all the same options, or leave a program out that graphs bring",
             capability="two_options",
         )
     return list(found.values())

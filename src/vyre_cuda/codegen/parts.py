@@ -6,9 +6,10 @@ from __future__ import annotations
 from vyre_cuda.codegen.core.lowered import KernelParameter, Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit import coalesce
+from vyre_cuda.codegen.emit.instructions import STATEMENT_MARK
 from vyre_cuda.codegen.emit.resident import Resident
 from vyre_cuda.codegen.emit.rows import Rows
-from vyre_cuda.codegen.emit.text import STATEMENT_MARK, resident_lines, table_lines, used_parameters
+from vyre_cuda.codegen.emit.text import resident_lines, table_lines, used_parameters
 from vyre_cuda.codegen.lowering.statements import Lowering
 from vyre_cuda.codegen.ssa.ssa import liveness
 from vyre_cuda.codegen.vectors import forms

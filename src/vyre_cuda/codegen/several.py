@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.core.lowered import Lowered, Several
 from vyre_cuda.codegen.core.target import Target
+from vyre_cuda.codegen.emit.instructions import STATEMENT_MARK
 from vyre_cuda.codegen.emit.rows import Rows, rows_entry
-from vyre_cuda.codegen.emit.text import STATEMENT_MARK, entry_name, kernel_text, used_parameters
+from vyre_cuda.codegen.emit.text import entry_name, kernel_text, used_parameters
 from vyre_cuda.codegen.lower import parameters_of
 from vyre_cuda.codegen.lowering.statements import Lowering
 from vyre_cuda.codegen.ssa.ssa import liveness

@@ -92,7 +92,7 @@ def test_what_a_program_cannot_have_is_refused_by_name(given: Any, kind: type[Ex
 
 @pytest.mark.parametrize("name", ["w", "x.size"])
 def test_a_symbol_is_refused(name: str) -> None:
-    with pytest.raises(TypeError, match=r"vc\.symbol\('w'\)"):
+    with pytest.raises(TypeError, match=r"vc\.symbol\('w'\).*only a number is known"):
         known({name: vc.symbol("w")})
 
 

@@ -51,6 +51,16 @@ def steps(text: str, **options: str) -> list[tuple[str, str, str]]:
         ("where(true, c, w)", [("identity", "where(true, c, w)", "c")]),
         ("subtract(add(c, w), c)", [("linear_form", "subtract(add(c, w), c)", "w")]),
         (
+            "subtract(add(c, w), add(c, u32:5))",
+            [("linear_form", "subtract(add(c, w), add(c, u32:5))", "subtract(w, u32:5)")],
+        ),
+        (
+            "add(subtract(multiply(c, u32:5), multiply(c, u32:3)), u32:2147483648)",
+            [
+                ("linear_form", "subtract(multiply(c, u32:5), multiply(c, u32:3))", "multiply(c, u32:2)"),
+            ],
+        ),
+        (
             "subtract(multiply(c, u32:7), multiply(w, u32:2))",
             [],  # nothing cancels
         ),

@@ -6,7 +6,7 @@ text; this is the program that was lowered, which passes may have changed.
 
 from __future__ import annotations
 
-from vyre_cuda.codegen.emit.text import statement_comment
+from vyre_cuda.codegen.emit.instructions import statement_comment
 from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.nodes import Stmt
 from vyre_cuda.ir.core.program import Program

@@ -88,7 +88,9 @@ def _sum(type_: Type, form: Affine, operand: Callable[[int], Expr]) -> Expr:
         if coefficient != 1:
             part = Apply(type_, "multiply", (part, Const(type_, coefficient)))
         total = part if total is None else Apply(type_, op, (total, part))
-    constant = Const(type_, form.constant)
-    if total is None:
-        return constant
-    return Apply(type_, "add", (total, constant)) if form.constant else total
+    constant = form.constant
+    if total is None or not constant:
+        return Const(type_, constant) if total is None else total
+    if constant > half:
+        return Apply(type_, "subtract", (total, Const(type_, 2 * half - constant)))
+    return Apply(type_, "add", (total, Const(type_, constant)))

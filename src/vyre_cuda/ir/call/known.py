@@ -135,12 +135,19 @@ def _scalar(program: Program, parameter: Parameter, value: Any) -> int:
     try:
         return bits_of(parameter.type, value)
     except (TypeError, OverflowError) as error:
-        raise type(error)(f"{program.name}: specialize: {parameter.name}: {error}") from None
+        raise type(error)(f"{program.name}: specialize: {parameter.name}: {error}{_unknown(value)}") from None
+
+
+def _unknown(value: Any) -> str:
+    """What is wrong with a value that is not a number, such as a symbol."""
+    if isinstance(value, (int, float, np.generic)):
+        return ""
+    return "; only a number is known when the kernel is compiled"
 
 
 def _count(program: Program, name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{program.name}: specialize: {name}: {value!r} where an int is needed")
+        raise TypeError(f"{program.name}: specialize: {name}: {value!r} where an int is needed{_unknown(value)}")
     if not 0 <= value <= program.index.maximum:
         raise OverflowError(
             f"{program.name}: specialize: {name}: {value} is out of range of {program.index} indices (0 to "

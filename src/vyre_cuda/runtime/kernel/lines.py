@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vyre_cuda.codegen.core.lowered import Lowered
-from vyre_cuda.codegen.emit.text import statement_comment
+from vyre_cuda.codegen.emit.instructions import statement_comment
 from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.program import Program
 
