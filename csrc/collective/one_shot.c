@@ -139,19 +139,23 @@ static vyc_status launch_kernel(const vyc_one_shot *o, vyc_one_shot_kernel *k, u
   return status;
 }
 
-/* What follows is between the two counts, so that a rank that leaves waits for it or is seen. */
+/* What follows is between the two counts, so that a rank that leaves waits for it or is seen; it
+ * then destroys the event of the order. */
 static vyc_status begin(vyc_communicator *c, vyc_one_shot *o, CUstream stream) {
-  VYC_TRY(follow_last(c->child.context, o, stream));
   atomic_fetch_add(&o->group->launching, 1);
-  if (VYC_LIKELY(!atomic_load(&o->group->ended))) return VYC_OK;
-  atomic_fetch_sub(&o->group->launching, 1);
-  return vyc__fail(VYC_E_COMMUNICATION, "all_reduce", "another rank has left the group");
+  const vyc_status status =
+      VYC_LIKELY(!atomic_load(&o->group->ended))
+          ? follow_last(c->child.context, o, stream)
+          : vyc__fail(VYC_E_COMMUNICATION, "all_reduce", "another rank has left the group");
+  if (VYC_UNLIKELY(status != VYC_OK)) atomic_fetch_sub(&o->group->launching, 1);
+  return status;
 }
 
 static vyc_status end(const vyc_communicator *c, vyc_one_shot *o, uint64_t count, CUstream stream) {
+  const vyc_status status = count == 0 ? VYC_OK : remember(c->child.context, o, stream);
   atomic_fetch_add(&o->group->ranks[c->rank].launched, count);
   atomic_fetch_sub(&o->group->launching, 1);
-  return count == 0 ? VYC_OK : remember(c->child.context, o, stream);
+  return status;
 }
 
 static vyc_status kernel_of(const vyc_one_shot *o, const vyc_collective *w,
