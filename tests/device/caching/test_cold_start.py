@@ -93,7 +93,7 @@ LARGE = (
 )
 # Modules of a start with a warm cache, and the folders that they are in, each an empty module of its own: about a
 # tenth of a millisecond. More are no mistake; they are a decision.
-MOST_MODULES = 74
+MOST_MODULES = 75
 MOST_FOLDERS = 22
 
 
