@@ -129,6 +129,14 @@ static void go_out(const vyc_scope *scope) {
   if (scope->gate != NULL) atomic_fetch_sub_explicit(&scope->gate->inside, 1, memory_order_release);
 }
 
+void vyc__scope_rest(const vyc_scope *scope) {
+  atomic_fetch_add_explicit(&scope->gate->inside, VYC_GATE_WAITS, memory_order_release);
+}
+
+void vyc__scope_go_on(const vyc_scope *scope) {
+  atomic_fetch_sub_explicit(&scope->gate->inside, VYC_GATE_WAITS, memory_order_relaxed);
+}
+
 static inline vyc_status make_current(vyc_context *context, vyc_scope *scope) {
   VYC_CU_RESULT;
   VYC_TRY(VYC_CU(context, cuCtxGetCurrent, &scope->saved));

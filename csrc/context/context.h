@@ -16,12 +16,15 @@ typedef struct vyc_report vyc_report;
 typedef struct vyc_reason vyc_reason;
 typedef struct vyc_hidden_stream vyc_hidden_stream;
 
-/* The number of threads inside the context, for which a close waits. Each gate has a cache line, so
+/* The number of threads inside the context, for which a close waits, in the lower half; in the
+ * upper one, how many of them only wait for work, for whom the close of another context does not.
+ * In one word, because that close must see both at the same moment. Each gate has a cache line, so
  * two threads seldom share one. */
 typedef struct vyc_gate {
-  _Atomic uint32_t inside;
-  uint32_t padding[15];
+  _Atomic uint64_t inside;
+  uint64_t padding[7];
 } vyc_gate;
+#define VYC_GATE_WAITS (UINT64_C(1) << 32)
 #define VYC_GATES 16
 
 /* How far the device is behind on one stream; see queue_depth.c. */
@@ -126,6 +129,10 @@ vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope);
 vyc_status vyc__enter_quietly(vyc_context *context, vyc_scope *scope);
 vyc_status vyc__scope_current(vyc_context *context, vyc_scope *scope);
 void vyc__leave(const vyc_context *context, const vyc_scope *scope);
+/* Between the two, a thread that entered only waits for work, and uses no memory of another context
+ * that it has not put in the order of that context. */
+void vyc__scope_rest(const vyc_scope *scope);
+void vyc__scope_go_on(const vyc_scope *scope);
 /* Until vyc__leave, allow driver calls that another library's capture would forbid. */
 void vyc__scope_relax(const vyc_context *context, vyc_scope *scope);
 /* For releases: makes the context current in every state in which the driver may be called. False

@@ -166,9 +166,11 @@ vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns) {
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
+  vyc__scope_rest(&scope);
   vyc_status status = vyc__event_wait(context, event->handle, &pace);
   if (status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   if (status == VYC_OK) status = vyc__prints_await(context, &pace);
+  vyc__scope_go_on(&scope);
   if (status == VYC_OK) status = vyc__check_reports_of(context, event->slot, 0);
   vyc__leave(context, &scope);
   return status;

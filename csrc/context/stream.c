@@ -99,10 +99,12 @@ vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns) {
   const uint32_t ended = vyc__reports_ended(context);
   vyc_pace pace = {.timeout_ns = timeout_ns};
   if (VYC_UNLIKELY(vyc__has_prints(context))) pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
+  vyc__scope_rest(&scope);
   vyc_status status = finish_in_slot(context, stream->slot, stream->handle, timeout_ns);
   if (status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   if (VYC_UNLIKELY(pace.begin_ns != 0) && status == VYC_OK)
     status = vyc__prints_await(context, &pace);
+  vyc__scope_go_on(&scope);
   if (status == VYC_OK)
     status =
         vyc__check_reports_of(context, stream->slot, stream->slot == VYC_SLOT_OTHER ? 0 : ended);

@@ -217,7 +217,9 @@ vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns)
   vyc_status status = VYC_OK;
   if (VYC_UNLIKELY(atomic_load(&context->worker_count) != 0))
     status = context->above->workers_finish(context, timeout_ns);
+  vyc__scope_rest(&scope);
   if (status == VYC_OK) status = vyc__work_wait(context, vyc__pace_left(&pace));
+  vyc__scope_go_on(&scope);
   if (status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   if (status == VYC_OK) status = vyc__check_reports(context, ended);
   vyc__leave(context, &scope);

@@ -94,7 +94,9 @@ vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host, int64_t
   slots = host != 0 ? slots | main_bit : slots & ~main_bit;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
+  vyc__scope_rest(&scope);
   const vyc_status status = vyc__slots_finish(context, slots, &buffer->far, timeout_ns);
+  vyc__scope_go_on(&scope);
   vyc__leave(context, &scope);
   return status;
 }

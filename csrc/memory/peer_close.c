@@ -1,8 +1,8 @@
 /* The close of a context whose memory calls of other contexts use. Such a call looks whether the
  * other context is open, gives its work, and then orders that context behind the work: a close in
  * between would free the memory first. So a close waits until every call has ended that may have
- * looked before it began: until it has seen each gate empty, once, of each context that knows it.
- */
+ * looked before it began: until it has seen each gate, once, without a thread that does more than
+ * wait, of each context that knows it. */
 #include "room.h"
 
 #define ALL_GATES ((UINT32_C(1) << VYC_GATES) - 1)
@@ -30,9 +30,14 @@ void vyc__peer_user_remove(vyc_context *context) {
   pthread_mutex_unlock(&lock);
 }
 
+static bool is_empty(vyc_gate *gate) {
+  const uint64_t inside = atomic_load(&gate->inside);
+  return (uint32_t)inside == inside / VYC_GATE_WAITS;
+}
+
 static bool has_left(vyc_memory_context *user) {
   for (uint32_t i = 0; i < VYC_GATES; i++)
-    if (atomic_load(&user->context.gates[i].inside) == 0) user->empty_gates |= UINT32_C(1) << i;
+    if (is_empty(&user->context.gates[i])) user->empty_gates |= UINT32_C(1) << i;
   return user->empty_gates == ALL_GATES;
 }
 

@@ -41,15 +41,17 @@ static vyc_status leave_in_flight(vyc_submission *submission, vyc_ticket **ticke
   return vyc__fail(VYC_E_TIMEOUT, "run", "kernel %s has not finished in the time allowed", name);
 }
 
-static vyc_status run_and_wait(vyc_prepared *prepared, vyc_ticket **ticket_out,
-                               const vyc_run *run) {
+static vyc_status run_and_wait(vyc_prepared *prepared, vyc_ticket **ticket_out, const vyc_run *run,
+                               const vyc_scope *scope) {
   vyc_timing *timing = run->timing_out;
   vyc_submission *submission = NULL;
   int64_t left_ns = run->timeout_ns;
   start started = {timing == NULL ? 0 : vyc__now_ns(), 0};
   VYC_TRY(submit(prepared, &submission, run, timing != NULL, &left_ns));
   if (timing != NULL) started.submitted_ns = vyc__now_ns();
+  vyc__scope_rest(scope);
   vyc_status status = vyc__submission_wait(submission, left_ns);
+  vyc__scope_go_on(scope);
   if (VYC_UNLIKELY(status == VYC_NOT_READY))
     return leave_in_flight(submission, ticket_out, timing != NULL, &started);
   vyc__count(&prepared->child.context->counters, sync_points, 1);
@@ -68,7 +70,7 @@ vyc_status vyc_prepared_run(vyc_prepared *prepared, vyc_ticket **ticket_out, con
   vyc_context *context = prepared->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
-  const vyc_status status = run_and_wait(prepared, ticket_out, run);
+  const vyc_status status = run_and_wait(prepared, ticket_out, run, &scope);
   vyc__leave(context, &scope);
   return status;
 }

@@ -96,7 +96,9 @@ vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns) {
   vyc_context *context = ticket->prepared->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
+  vyc__scope_rest(&scope);
   const vyc_status status = wait_for_ticket(ticket, timeout_ns);
+  vyc__scope_go_on(&scope);
   if (timeout_ns != 0 && status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   vyc__leave(context, &scope);
   return status;

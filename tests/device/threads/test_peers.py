@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -230,6 +232,44 @@ def test_a_closed_peer_is_named(two):
     with pytest.raises(vc.DeviceUnavailableError):
         kernel.launch(x, 2.0)
     np.testing.assert_array_equal(2 * X, first.run(_scale(), X, 2.0))
+
+
+WAITS = {
+    "device": lambda device, work: device.synchronize(),
+    "stream": lambda device, work: work.stream.synchronize(),
+    "event": lambda device, work: work.event.synchronize(),
+    "array": lambda device, work: work.x.numpy(),
+    "result": lambda device, work: work.pending.result(),
+    "call": lambda device, work: work.kernel(X, 2.0),
+}
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("wait", WAITS)
+def test_a_peer_closes_while_a_thread_waits_for_work_of_this_device(two, emulator, wait):
+    first, second = two
+    x, y, kernel = first.array(X), second.zeros(N, vc.f32), first.compile(_scale())
+    y.copy_from(x)
+    x.copy_from(y)
+    kernel(X, 2.0)  # what is made once
+    stream = first.stream()
+    first.synchronize()
+    second.synchronize()
+
+    emulator.set("held", 1)
+    kernel.launch(x, 2.0, stream=stream)
+    work = SimpleNamespace(x=x, kernel=kernel, stream=stream, event=stream.record(), pending=kernel.submit(X, 2.0))
+    before = emulator.count("calls")
+    thread = threading.Thread(target=WAITS[wait], args=(first, work))
+    thread.start()
+    try:
+        while emulator.count("calls") < before + 20:
+            time.sleep(0.001)
+        second.close(timeout=5.0)  # what waits in slices begins anew after some seconds
+    finally:
+        emulator.set("held", 0)
+        thread.join()
+    np.testing.assert_array_equal(2 * X, x.numpy())
 
 
 @pytest.mark.emulator
