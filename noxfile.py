@@ -44,7 +44,7 @@ def lint(session: nox.Session) -> None:
 def format_(session: nox.Session) -> None:
     """Format Python, C and C++."""
     session.run("ruff", "format", ".")
-    files = session.run("git", "ls-files", "*.c", "*.h", "*.cpp", silent=True)
+    files = session.run("git", "ls-files", "*.c", "*.h", "*.cpp", "*.hpp", silent=True)
     session.run("clang-format", "-i", *str(files).split())
 
 
