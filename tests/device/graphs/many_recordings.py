@@ -88,10 +88,12 @@ class Recordings:
         write(f"looked: {self.device.stats()}")
 
 
-def keep_nothing() -> None:
-    """For this process and those that it starts: looking through a full cache takes longer than compiling."""
-    os.environ["VYRE_CUDA_CACHE_DIR"] = "off"
-    os.environ["CUDA_CACHE_DISABLE"] = "1"
+def environment_of(options: argparse.Namespace) -> dict[str, str]:
+    """Of the processes that record: looking through a full cache takes longer than compiling."""
+    environment = {"VYRE_CUDA_CACHE_DIR": "off", "CUDA_CACHE_DISABLE": "1"}
+    if options.connections is not None:
+        environment["CUDA_DEVICE_MAX_CONNECTIONS"] = str(options.connections)
+    return environment
 
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -118,7 +120,6 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None, work: str = WORK) -> int:
     options = options_of(arguments)
-    keep_nothing()
     told = json.loads(options.add.read_text()) if options.add else {"first": options.first, "count": 0, "counts": {}}
     first, kinds = told["first"] + told["count"], {*filter(None, options.kinds.split(","))}
     seeds = [each for each in range(first, first + options.count) if not kinds or kind_of(each) in kinds]
@@ -134,7 +135,7 @@ def main(arguments: Sequence[str] | None = None, work: str = WORK) -> int:
         limit=options.limit,
         seconds=options.seconds,
         alone=options.alone,
-        environment={} if options.connections is None else {"CUDA_DEVICE_MAX_CONNECTIONS": str(options.connections)},
+        environment=environment_of(options),
         say=lambda text: print(text, flush=True),
     )
     counts = result.counts + Counter(told["counts"])
