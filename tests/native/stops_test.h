@@ -6,7 +6,7 @@
 #include "dispatch_test.h"
 
 static struct {
-  const char *call; /* of the driver; NULL: no stop any more */
+  _Atomic(const char *) call; /* of the driver; NULL: no stop any more */
   int behind;
   int skip; /* so many of them first */
   pthread_t whose;
@@ -14,8 +14,9 @@ static struct {
 } stop;
 
 static void hook(const char *call, int behind) {
-  if (stop.call == NULL || !pthread_equal(stop.whose, pthread_self())) return;
-  if (strcmp(stop.call, call) != 0 || stop.behind != behind || stop.skip-- > 0) return;
+  const char *at = stop.call;
+  if (at == NULL || !pthread_equal(stop.whose, pthread_self())) return;
+  if (strcmp(at, call) != 0 || stop.behind != behind || stop.skip-- > 0) return;
   stop.call = NULL;
   pthread_t other;
   CHECK(pthread_create(&other, NULL, stop.act, NULL) == 0);
