@@ -104,9 +104,11 @@ long = np.arange(8 * blocks * 64, dtype=np.uint64)
 before = device.stats().worker_spread_calls
 spread = device.worker([in_one, saxpy], blocks=blocks, idle=30.0)
 assert (spread.call(in_one, long, near, 0) == long).all()
+spread.pause()  # until all are in the ring
 pending = spread.submit(in_one, long, far, 8 * blocks - 1)
 assert device.stats().worker_spread_calls - before == 2
 after = [spread.submit(saxpy, Y, Y, 2.0) for _ in range(2 * blocks)]
+spread.resume()
 told_by(pending.result)
 told_by(lambda: spread.call(in_one, long, near, 0))
 told_by(spread.close)
