@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -403,6 +404,11 @@ SWALLOWED = (
 )
 
 
+def interrupted(tmp_path: Path, source: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", write(tmp_path, "two.py", source + TWO_PROGRAMS), "--program", "first"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("delay", [0.0, 0.2], ids=["behind the hook", "within the hook"])
 def test_an_interrupt_that_a_callback_swallows_ends_the_command(
     delay: float, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -416,5 +422,27 @@ def test_an_interrupt_that_a_callback_swallows_ends_the_command(
 
     monkeypatch.setattr(threading.Thread, "start", slow_start)
 
-    assert main(["check", write(tmp_path, "two.py", SWALLOWED + TWO_PROGRAMS), "--program", "first"]) == 130
-    assert "interrupted" in capsys.readouterr().err
+    interrupted(tmp_path, SWALLOWED, capsys)
+
+
+def test_a_signal_that_comes_late_interrupts_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill = signal.pthread_kill
+
+    def kill_now_and_late(thread: int, number: int) -> None:
+        for delay in (0.0, 0.3):
+            time.sleep(delay)
+            kill(thread, number)
+
+    monkeypatch.setattr(signal, "pthread_kill", kill_now_and_late)
+
+    interrupted(tmp_path, SWALLOWED, capsys)
+    time.sleep(0.4)  # a signal would come within this time
+
+
+def test_interrupts_that_are_swallowed_one_after_the_other_end_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupted(tmp_path, SWALLOWED.replace("Held()\n", "Held()\nHeld()\n"), capsys)
+    time.sleep(0.05)  # a signal would come within this time

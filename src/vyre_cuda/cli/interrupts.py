@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
@@ -27,19 +28,27 @@ def repeated() -> Iterator[None]:
         yield
         return
     before = sys.unraisablehook
-    raised = threading.Event()
+    repeats: list[_Repeat] = []
+    is_ending = False
 
     def hook(unraisable: UnraisableHookArgs) -> None:
-        nonlocal raised
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            raised = threading.Event()
-            threading.Thread(target=_repeat, args=(raised,), daemon=True).start()
+            repeat = _Repeat()
+            threading.Thread(target=repeat.run, daemon=True).start()
+            repeats.append(repeat)
         else:
             before(unraisable)
 
+    def end() -> None:
+        nonlocal is_ending
+        is_ending = True
+        while repeats:
+            repeats.pop().end()
+        is_ending = False
+
     def interrupt(_number: int, frame: FrameType | None) -> None:
-        if not _is_within(frame, hook.__code__):  # where it would be lost as well
-            raised.set()
+        if not is_ending and not _is_within(frame, hook.__code__):  # where it would be lost as well
+            end()
             raise KeyboardInterrupt
 
     sys.unraisablehook = hook
@@ -47,16 +56,31 @@ def repeated() -> Iterator[None]:
     try:
         yield
     finally:
-        raised.set()
+        end()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.unraisablehook = before
 
 
-def _repeat(raised: threading.Event) -> None:
-    """Signal the main thread until it has raised."""
-    main = threading.main_thread().ident
-    while main is not None and not raised.wait(_INTERVAL):
-        signal.pthread_kill(main, signal.SIGINT)  # ends a sleep too
+class _Repeat:
+    """Signals to the main thread until one of them has raised."""
+
+    def __init__(self) -> None:
+        self._raised = threading.Event()
+        self._has_ended = False
+
+    def run(self) -> None:
+        main = threading.main_thread().ident
+        while main is not None and not self._raised.wait(_INTERVAL):
+            signal.pthread_kill(main, signal.SIGINT)  # ends a sleep too
+        self._has_ended = True
+
+    def end(self) -> None:
+        """When this returns to the main thread, it has got all signals. A join could wait for a lock that a signal
+        found it with."""
+        self._raised.set()
+        while not self._has_ended:
+            time.sleep(_INTERVAL)
+        time.sleep(0)  # what was sent last is there by the end of a system call
 
 
 def _is_within(frame: FrameType | None, code: CodeType) -> bool:
