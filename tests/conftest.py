@@ -6,8 +6,9 @@ run on that kind only, and those marked `valgrind`, `clang`, `cargo`, `mpiexec`,
 the run compared, for docs/conformance.md.
 
 Without --long a run takes some minutes: tests marked `long` are left out, of one marked `thin(n)` every n-th case runs,
-of one marked `thin` none, and hypothesis draws 10 examples for a test that does not say how many it needs, not 100.
-With --long, with --conformance, and on a GPU, nothing is thinned.
+of one marked `thin` none, and hypothesis draws 10 examples for a test that does not say how many it needs, not 100:
+the same in each run, and others with --hypothesis-seed. With --long, with --conformance, and on a GPU, nothing is
+thinned, and each run draws others.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from vyre_cuda.testing.emulator import Emulator
 
 _TALLY = pytest.StashKey[conformance.Tally]()
 _BACKGROUND = pytest.StashKey[BackgroundWork]()
+_WAITING_SECONDS = 3600  # that a test has which waits for the background, where a busy machine builds and runs it all
 
 LIBRARIES = ("torch", "cupy", "z3")
 SITE_BUILDERS = ("sphinx", "myst_parser", "furo")
@@ -87,13 +89,18 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["VYRE_CUDA_EMULATOR_DEVICES"] = str(int(number) + 1)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; tests and their processes
         signal.signal(signal.SIGINT, signal.default_int_handler)  # interrupt themselves
-    # A loaded machine is not a wrong result.
-    hypothesis.settings.register_profile("unhurried", deadline=None)
-    hypothesis.settings.register_profile("thinned", deadline=None, max_examples=10)
-    hypothesis.settings.load_profile("thinned" if _is_thinned(config) else "unhurried")
+    _load_profile(is_thinned=_is_thinned(config), is_seeded=config.getoption("--hypothesis-seed") is not None)
     config.stash[_TALLY] = conformance.Tally()
     if config.getoption("--conformance") and getattr(config.option, "numprocesses", None):
         raise pytest.UsageError("--conformance counts in one process; run without -n")
+
+
+def _load_profile(*, is_thinned: bool, is_seeded: bool) -> None:
+    """A loaded machine is not a wrong result; and whether a short run passes is a fact of the commit."""
+    unhurried = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+    hypothesis.settings.register_profile("unhurried", unhurried)
+    hypothesis.settings.register_profile("thinned", unhurried, max_examples=10, derandomize=not is_seeded)
+    hypothesis.settings.load_profile("thinned" if is_thinned else "unhurried")
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -165,6 +172,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
+    for item in items:
+        if _waits_for(item) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_WAITING_SECONDS))
     items.sort(key=_waits_for)  # last, so that there is time for it
 
 

@@ -145,7 +145,7 @@ def value_told(scalars: Any, type_: vc.Type, value: Any) -> str:
 
 
 @pytest.mark.parametrize("type_", NUMBERS, ids=lambda t: t.name)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_integers_are_told_exactly(scalars: Any, type_: vc.Type, data: st.DataObject) -> None:
     value = data.draw(st.integers(type_.minimum, type_.maximum))
@@ -154,7 +154,7 @@ def test_integers_are_told_exactly(scalars: Any, type_: vc.Type, data: st.DataOb
 
 
 @pytest.mark.parametrize("type_", FLOATS, ids=lambda t: t.name)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_floats_are_told_so_that_they_can_be_read_back(scalars: Any, type_: vc.Type, data: st.DataObject) -> None:
     word = np.dtype(f"u{type_.itemsize}")

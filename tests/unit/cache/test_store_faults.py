@@ -99,7 +99,7 @@ def test_a_damaged_file_that_nobody_read_is_replaced_too(damage, store, root):
 
 
 @given(data=st.binary(max_size=400))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_file_of_any_bytes_is_never_read_as_an_entry(data, store, root):
     store.write(key(1), SECTIONS)
     file_of(root, 1).write_bytes(data)
