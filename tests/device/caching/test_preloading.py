@@ -64,14 +64,19 @@ devices.Context = long
 SHORT = """
 import threading
 from vyre_cuda.runtime.kernel import preloading
-opened, steps = threading.Event(), []
+begun, opened, steps = threading.Event(), threading.Event(), []
 
 def slow(name, found=preloading.import_module):
+    begun.set()
     opened.wait()
     steps.append(name)
     return found(name)
 
-preloading.import_module = slow
+def short(driver, ordinal, made=devices.Context):
+    begun.wait()
+    return made(driver, ordinal)
+
+preloading.import_module, devices.Context = slow, short
 device = vc.Device("emulator")
 opened.set()
 for thread in preloading._begun:

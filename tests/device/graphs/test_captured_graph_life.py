@@ -7,6 +7,7 @@ import gc
 import time
 
 import numpy as np
+import pytest
 
 import vyre_cuda as vc
 
@@ -16,6 +17,12 @@ from .graph_checks import first
 
 I32 = np.int32
 N = 1 << 12
+
+
+@pytest.fixture
+def device(own_device: vc.Device) -> vc.Device:
+    """What other tests had captured may go now; it is not counted here."""
+    return own_device
 
 
 def _full(device: vc.Device, value: int) -> vc.DeviceArray:

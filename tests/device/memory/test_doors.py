@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -269,29 +270,29 @@ def test_a_driver_call_of_a_small_copy_that_fails_is_told(
 
 
 @pytest.mark.emulator
-def test_a_wait_that_takes_long_lets_other_threads_run(slow: vc.Device) -> None:
-    kernel = slow.compile(programs.add_to())
-    x, one = slow.array(np.zeros(64, np.int32)), slow.array(np.ones(64, np.int32))
-    stop, turns = threading.Event(), 0
+@pytest.mark.parametrize("way", ["device", "stream"])
+def test_a_wait_that_takes_long_lets_other_threads_run(own_device: vc.Device, emulator: Emulator, way: str) -> None:
+    """The work ends when another thread has run, which it can only during the wait."""
+    kernel = own_device.compile(programs.add_to())
+    x, one = own_device.array(np.zeros(64, np.int32)), own_device.array(np.ones(64, np.int32))
+    stream, waits = own_device.stream(), threading.Event()
 
-    def count() -> None:
-        nonlocal turns
-        while not stop.is_set():
-            turns += 1
+    def let_it_end() -> None:
+        waits.wait()
+        emulator.set("held", 0)
 
-    counter = threading.Thread(target=count)
-    stream = slow.stream()
-    counter.start()
+    other = threading.Thread(target=let_it_end)
+    other.start()
+    emulator.set("held", 1)
+    kernel.launch(x, one, stream=stream)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000.0)  # no thread has a turn that this one does not give away
     try:
-        begun = turns
-        for wait in (slow.synchronize, stream.synchronize):
-            for _ in range(5):
-                kernel.launch(x, one, stream=stream)
-            wait()
-        ended = turns
+        waits.set()
+        (own_device if way == "device" else stream).synchronize(timeout=100.0)
     finally:
-        stop.set()
-        counter.join()
+        sys.setswitchinterval(interval)
+        waits.set()
+        other.join()
 
-    assert ended > begun
-    np.testing.assert_array_equal(np.full(64, 10), x.numpy())
+    np.testing.assert_array_equal(np.ones(64), x.numpy())
