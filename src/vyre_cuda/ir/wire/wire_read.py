@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.limits import (
     MAX_AXES,
@@ -64,7 +63,6 @@ from vyre_cuda.ir.core.nodes import (
 )
 from vyre_cuda.ir.core.ops import ATOMICS_BY_CODE, WARP_OPS_BY_CODE, result_type, warp_result_type
 from vyre_cuda.ir.core.ops import BY_CODE as OP_BY_CODE
-from vyre_cuda.ir.core.types import BY_CODE as TYPE_BY_CODE
 from vyre_cuda.ir.core.types import Type, u32
 from vyre_cuda.ir.wire.wire_tags import (
     ARRAYS,
@@ -81,11 +79,11 @@ from vyre_cuda.ir.wire.wire_tags import (
     StatementTag,
     first_version,
 )
+from vyre_cuda.ir.wire.wire_units import Units
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.core.program import Program
 
-_MAX_VARINT_BYTES = 10
 _ID_CODES = ID_KINDS.index("lane_id") * len(AXES) + 1  # lane_id has one axis
 _PLAIN: dict[int, Stmt] = {
     StatementTag.BREAK: Break(),
@@ -98,14 +96,11 @@ _PLAIN: dict[int, Stmt] = {
 P = TypeVar("P", bound="Program")
 
 
-class Reader:
+class Reader(Units):
     """Reads one program. `values` maps the numbers of scalars and of locals declared so far to their nodes."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-        self.names: list[str] = []
-        self.known: set[str] = set()
+        super().__init__(data)
         self.version = FIRST_VERSION  # the first that has what was read so far
         self.index: Type = u32
         self.values: dict[str, Local | Scalar] = {}
@@ -113,70 +108,9 @@ class Reader:
         self.statement_count = 0
         self.expression_count = 0
 
-    def fault(self, message: str) -> ProgramError:
-        return ProgramError(f"wire bytes: {message}, at byte {self.at} of {len(self.data)}")
-
     def needs(self, version: int) -> None:
         """What was read now exists from this version on."""
         self.version = max(self.version, version)
-
-    # ---- units ----
-
-    def take(self, count: int) -> bytes:
-        end = self.at + count
-        if end > len(self.data):
-            raise self.fault(f"{count} more bytes expected")
-        raw = self.data[self.at : end]
-        self.at = end
-        return raw
-
-    def number(self) -> int:
-        if self.at < len(self.data) and self.data[self.at] < 0x80:
-            self.at += 1
-            return self.data[self.at - 1]
-        value = 0
-        for shift in range(0, 7 * _MAX_VARINT_BYTES, 7):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                if byte == 0 and shift:
-                    raise self.fault("a number is written with more bytes than it needs")
-                return value
-        raise self.fault(f"a number is longer than {_MAX_VARINT_BYTES} bytes")
-
-    def below(self, limit: int, what: str) -> int:
-        value = self.number()
-        if value >= limit:
-            raise self.fault(f"{what} is {value}; it must be below {limit}")
-        return value
-
-    def count(self, what: str) -> int:
-        """A number of things that take a byte each at least."""
-        value = self.number()
-        if value > len(self.data) - self.at:
-            raise self.fault(f"{value} {what} do not fit in the remaining bytes")
-        return value
-
-    def type(self) -> Type:
-        return self.of_code(self.number())
-
-    def of_code(self, code: int) -> Type:
-        if code not in TYPE_BY_CODE:
-            raise self.fault(f"unknown type code {code}")
-        return TYPE_BY_CODE[code]
-
-    def name(self) -> str:
-        number = self.below(len(self.names) + 1, "a name's number")
-        if number == len(self.names):
-            try:
-                name = self.take(self.number()).decode()
-            except UnicodeDecodeError:
-                raise self.fault("a name is not UTF-8") from None
-            if name in self.known:
-                raise self.fault("a name is defined twice")
-            self.known.add(name)
-            self.names.append(name)
-        return self.names[number]
 
     # ---- sections ----
 
