@@ -216,10 +216,10 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.base.symbol import symbol as symbol
     from vyre_cuda.runtime.bundle.bundle import Bundle as Bundle
     from vyre_cuda.runtime.bundle.bundle import BundledKernel as BundledKernel
-    from vyre_cuda.runtime.bundle.bundle import LoadedBundle as LoadedBundle
     from vyre_cuda.runtime.bundle.bundle import load_bundle as load_bundle
     from vyre_cuda.runtime.bundle.bundled_graph import BundledGraph as BundledGraph
     from vyre_cuda.runtime.bundle.bundled_graph import BundledSymbol as BundledSymbol
+    from vyre_cuda.runtime.bundle.loaded_bundle import LoadedBundle as LoadedBundle
     from vyre_cuda.runtime.device.default_device import default_device as default_device
     from vyre_cuda.runtime.device.device import Device as Device
     from vyre_cuda.runtime.device.device import Event as Event
@@ -289,7 +289,8 @@ _HOMES = {
     "vyre_cuda.codegen.source": "ptx",
     "vyre_cuda.runtime.memory.array": "DeviceArray",
     "vyre_cuda.locations": "get_include get_library_dir",
-    "vyre_cuda.runtime.bundle.bundle": "Bundle BundledKernel LoadedBundle load_bundle",
+    "vyre_cuda.runtime.bundle.bundle": "Bundle BundledKernel load_bundle",
+    "vyre_cuda.runtime.bundle.loaded_bundle": "LoadedBundle",
     "vyre_cuda.runtime.bundle.bundled_graph": "BundledGraph BundledSymbol",
     "vyre_cuda.runtime.device.default_device": "default_device",
     "vyre_cuda.runtime.device.device": "Device Event Stream devices from_dlpack",
