@@ -10,8 +10,8 @@ from vyre_cuda.codegen.core.target import KNOWN_SM, Target
 from vyre_cuda.codegen.emit.verify import verify
 from vyre_cuda.codegen.forms.isel import MACHINE_TYPE, REGISTER_CLASS, ROWS, Row, select
 from vyre_cuda.codegen.forms.precision import FAST_ULP, PRECISIONS, modes
+from vyre_cuda.codegen.lowering.access_forms import MEMORY_WORD, RAW_TYPE
 from vyre_cuda.codegen.lowering.atomics import RED_ORDERS, SCOPE, instruction
-from vyre_cuda.codegen.lowering.isel_memory import MEMORY_WORD, RAW_TYPE
 from vyre_cuda.codegen.lowering.legalize import apply_op, has_way
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.errors import InternalError, UnsupportedError

@@ -12,7 +12,7 @@ from vyre_cuda.codegen.core.lowered import Cover, Lowered
 from vyre_cuda.codegen.core.target import KNOWN_SM, Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.codegen.lowering import halves
-from vyre_cuda.codegen.lowering.isel_memory import MEMORY_WORD
+from vyre_cuda.codegen.lowering.access_forms import MEMORY_WORD
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.core.ops import ATOMICS, WARP_OPS, WarpOp
 from vyre_cuda.ir.core.types import TYPES, Type

@@ -13,7 +13,8 @@ from vyre_cuda.codegen.core.lowered import KernelParameter
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.instructions import Emitter
 from vyre_cuda.codegen.forms.isel import REGISTER_CLASS
-from vyre_cuda.codegen.lowering.isel_memory import DYNAMIC_SYMBOL, MEMORY_WORD, Memory, Place, symbol_name
+from vyre_cuda.codegen.lowering.access_forms import MEMORY_WORD
+from vyre_cuda.codegen.lowering.isel_memory import DYNAMIC_SYMBOL, Memory, Place, symbol_name
 from vyre_cuda.codegen.ssa.ssa import Function
 from vyre_cuda.ir.core.nodes import Table, extent_names
 from vyre_cuda.ir.core.program import Program

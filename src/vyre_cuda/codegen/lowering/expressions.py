@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
+from vyre_cuda.codegen.lowering.access_forms import RAW_TYPE, from_raw, raw_range
 from vyre_cuda.codegen.lowering.extraction import Extraction
-from vyre_cuda.codegen.lowering.isel_memory import RAW_TYPE, Index, Memory, from_raw, raw_range
+from vyre_cuda.codegen.lowering.isel_memory import Index, Memory
 from vyre_cuda.codegen.lowering.isel_sync import lane_id, special
 from vyre_cuda.codegen.ssa.intervals import FULL
 from vyre_cuda.codegen.ssa.peephole import Builder

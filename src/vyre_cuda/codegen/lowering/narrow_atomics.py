@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
 from vyre_cuda.codegen.lowering import floats, halves, integers
-from vyre_cuda.codegen.lowering.access_forms import AtomicForm, Form
-from vyre_cuda.codegen.lowering.isel_memory import MEMORY_WORD, RAW_TYPE, Memory, Place, from_raw, raw_range, to_raw
+from vyre_cuda.codegen.lowering.access_forms import MEMORY_WORD, RAW_TYPE, AtomicForm, Form, from_raw, raw_range, to_raw
+from vyre_cuda.codegen.lowering.isel_memory import Memory, Place
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.core.types import Type, bf16, f16
