@@ -105,9 +105,8 @@ class Server:
             if len(values) == self._size:
                 del self._gathered[name]
                 self._tell({"op": "gathered", "name": name, "values": [values[r] for r in range(self._size)]})
-        elif op == "missing":
-            values = self._gathered.get(name, {})
-            missing = [r for r in range(self._size) if r not in values]
+        elif op == "missing" and name in self._gathered:  # else all have come meanwhile, and have been told
+            missing = [r for r in range(self._size) if r not in self._gathered[name]]
             # To all: who waits longer would else see only that this one has given up.
             self._tell({"op": "missing", "name": name, "ranks": missing})
         elif op == "state":

@@ -19,7 +19,7 @@ from vyre_cuda.distributed.server import Server
 from vyre_cuda.errors import CommunicationError, KernelTimeoutError
 
 _AFTER_LEAVING = 5.0  # seconds
-_ANSWER = 2.0  # seconds in which rank 0 answers, where it is not stopped
+_ANSWER = 10.0  # seconds in which rank 0 answers, where it is not stopped
 
 
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -74,13 +74,13 @@ class Session:
                     break
             else:
                 return self._gathered.pop(name)
-        raise self._late(name, timeout, purpose)
+        return self._late(name, timeout, purpose)
 
     def publish(self, state: Any) -> None:
         """Tell rank 0 what this rank has given to its device."""
         self._send({"op": "state", "state": state})
 
-    def states(self, timeout: float = _ANSWER) -> dict[int, Any] | None:
+    def states(self) -> dict[int, Any] | None:
         """What each rank has told; None where rank 0 does not answer."""
         with self._change:
             self._states = None
@@ -89,7 +89,7 @@ class Session:
         except CommunicationError:
             return None
         with self._change:
-            self._change.wait_for(lambda: self._states is not None or self._is_over, timeout)
+            self._change.wait_for(lambda: self._states is not None or self._is_over, _ANSWER)
             return self._told_states()
 
     def _told_states(self) -> dict[int, Any] | None:
@@ -116,22 +116,28 @@ class Session:
             f"{named(self.gone)} of {self.size} ranks {_is(self.gone)} gone: {what}", sorted(self.gone)
         )
 
-    def _late(self, name: str, timeout: float, purpose: str) -> Exception:
+    def _late(self, name: str, timeout: float, purpose: str) -> list[Any]:
+        """The values after all, where it was this rank that was late to take them: one that was stopped, say."""
         with self._change:
+            if name in self._gathered:
+                return self._gathered.pop(name)
             is_told = name in self._missing
         if not is_told:
             self._send({"op": "missing", "name": name})
         with self._change:
-            self._change.wait_for(lambda: name in self._missing or self._is_over, _ANSWER)
+            known = self._gathered, self._missing
+            self._change.wait_for(lambda: any(name in its for its in known) or self._is_over, _ANSWER)
+            if name in self._gathered:
+                return self._gathered.pop(name)
             missing = self._missing.pop(name, None)
         if missing and self.left & set(missing):
-            return CommunicationError(f"{named(missing)} left the group while rank {self.rank} waits for all {purpose}")
+            raise CommunicationError(f"{named(missing)} left the group while rank {self.rank} waits for all {purpose}")
         for_what = f" {purpose}" if purpose else ""
         waited = f"rank {self.rank} waited {timeout:g} s for the other ranks{for_what}, and"
         if missing is None:
-            return KernelTimeoutError(f"{waited} rank 0, at which they meet, does not answer")
+            raise KernelTimeoutError(f"{waited} rank 0, at which they meet, does not answer")
         who = named(missing) if missing else "some ranks"
-        return KernelTimeoutError(f"{waited} {who} of {self.size} did not come")
+        raise KernelTimeoutError(f"{waited} {who} of {self.size} did not come")
 
     def _forget(self) -> None:
         """In a child. No lock is taken: a thread that is not there may have it."""

@@ -17,6 +17,9 @@ from vyre_cuda.distributed.session import Session, named
 from vyre_cuda.errors import CommunicationError, Error
 
 _PAUSE = 0.1  # seconds between two looks
+# No more seconds than these count as waited between two looks: where this process is stopped for long, or gets no core,
+# what others have sent it has not been taken either, and their part may be there.
+_MOST_BETWEEN = 0.5
 # Seconds that work may need to end although a rank has left in order: it has given all of its own before.
 _AFTER_LEAVING = 5.0
 # Seconds after an error of NCCL within which the rank whose end it comes from is known,
@@ -31,6 +34,7 @@ class Watcher:
         self.session, self.limit, self.number = session, limit, number
         self._stop = threading.Event()
         self._told: tuple[Any, ...] = ()
+        self._waited, self._looked = 0.0, time.monotonic()
         arguments = (weakref.ref(member), weakref.ref(self))
         self._thread = threading.Thread(target=_watch, args=arguments, name="vyre_cuda communicator", daemon=True)
         self._thread.start()
@@ -69,6 +73,7 @@ class Watcher:
         is_ended, issued, digest, waiting, last, count, error = member.watch()
         if is_ended:
             return False
+        waiting = self._awake(waiting)
         state = (issued, digest, last, count)
         if self.session is not None and state != self._told:
             self._told = state
@@ -78,6 +83,12 @@ class Watcher:
         if why is not None:
             member.abort(why)
         return why is None
+
+    def _awake(self, waiting: float) -> float:
+        """Those of the seconds that work has been waited for in which this process could have seen its end."""
+        before, self._looked = self._looked, time.monotonic()
+        self._waited = min(self._waited + min(self._looked - before, _MOST_BETWEEN), waiting)
+        return self._waited
 
     def _reason(self, member: Member, waiting: float, error: int, state: tuple[Any, ...]) -> str | None:
         """Why to end the communicator."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from vyre_cuda.distributed import watching
 from vyre_cuda.distributed.session import Session
 from vyre_cuda.distributed.watching import Watcher
 
@@ -54,3 +57,29 @@ def test_a_rank_that_cannot_tell_rank_0_what_it_does_learns_that_it_is_gone(ends
     assert member.is_aborted.wait(ENDS_WITHIN), "nobody watches any more"
     assert member.why.startswith("rank 0 of 2 ranks is gone: rank 1 ended its communicator")
     watcher.stop()
+
+
+def test_what_a_rank_waits_for_is_not_late_because_the_rank_itself_was_stopped(ends, monkeypatch):
+    """Another one has left, so what has not come within seconds never will; but only those count in which it could have
+    been taken."""
+    _, mine = ends
+    member, session = Rank(), Session(mine, 1, 2, None)
+    watcher = Watcher(member, session, 1, limit=1000.0)
+    watcher.stop()
+    session.left.add(0)
+    now = time.monotonic()
+    monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=lambda: now))
+    assert watcher.look(member)
+
+    now += 5000.0  # nothing of this process ran
+    member.waiting = 5000.0
+    assert watcher.look(member), member.why
+    for _ in range(20):
+        now += 0.1
+        member.waiting += 0.1
+        assert watcher.look(member), member.why
+
+    for _ in range(50):
+        now += 0.1
+        watcher.look(member)
+    assert member.why.startswith("rank 0 left the group while rank 1 waits for the all_reduce of 4 elements")
