@@ -12,13 +12,15 @@ import termios
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 import vyre_cuda as vc
-from vyre_cuda.distributed import shared_memory, watching
+from vyre_cuda.distributed import joining, session, shared_memory, watching
+from vyre_cuda.distributed.launchers import place_of
 from vyre_cuda.testing.emulator import Emulator
 
 N = 840
@@ -40,17 +42,41 @@ def _meet(comm: vc.distributed.Communicator, name: str) -> None:
     comm._watcher.session.gather(name, 0, JOINS_WITHIN)
 
 
+def _come(comm: vc.distributed.Communicator, name: str) -> None:
+    """For a rank that waits in `_die_behind`; this one does not wait."""
+    assert comm._watcher.session is not None
+    comm._watcher.session._send({"op": "gather", "name": name, "value": 0})
+
+
+def _die_behind(comm: vc.distributed.Communicator, name: str) -> None:
+    """End without a word, once all others have come; before, what they wait for might be ended, too."""
+    _meet(comm, name)
+    _die()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _told(use: Callable[[], object]) -> None:
+    begin = time.monotonic()
+    try:
+        use()
+    except vc.CommunicationError as error:
+        print("told", time.monotonic() - begin < TOLD_WITHIN, error, flush=True)
+
+
 def _late_once(comm: vc.distributed.Communicator, others: Callable[[dict[int, Any]], bool], limit: float) -> None:
     """What has not ended is late after `limit` seconds, once the others have done what they do in this scene; before,
     they may need long on a machine that does much else."""
 
     def wait() -> None:
-        assert session is not None
-        while not session.left and not others(session.states() or {}):
+        assert here is not None
+        while not here.left and not others(here.states() or {}):
             time.sleep(0.02)
         comm._watcher.limit = limit
 
-    session = comm._watcher.session
+    here = comm._watcher.session
     threading.Thread(target=wait, daemon=True).start()
 
 
@@ -166,13 +192,9 @@ def killed(device: vc.Device) -> None:
         comm.all_reduce(device.zeros(4, vc.f32))
         device.synchronize()
         if comm.rank == comm.size - 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        begin = time.monotonic()
-        x = comm.all_reduce(device.zeros(4, vc.f32))
-        try:
-            x.numpy()
-        except vc.CommunicationError as error:
-            print("told", time.monotonic() - begin < TOLD_WITHIN, error, flush=True)
+            _die_behind(comm, "ended")
+        _come(comm, "ended")
+        _told(lambda: comm.all_reduce(device.zeros(4, vc.f32)).numpy())
 
 
 def leaving(device: vc.Device) -> None:
@@ -180,19 +202,22 @@ def leaving(device: vc.Device) -> None:
     with _join(device) as comm:
         last = comm.size - 1
         if comm.rank == last:
+            _come(comm, "told")
             return
         _late_once(comm, lambda states: states.get(last, {}).get("has_closed", False), 3.0)
         try:
             comm.all_reduce(device.zeros(4, vc.f32)).numpy()
         except vc.CommunicationError as error:
             print("told", error, flush=True)
+        session._AFTER_LEAVING = JOINS_WITHIN
+        _meet(comm, "told")  # one that left before would be named, too
 
 
 def other_orders(device: vc.Device) -> None:
     watching._OTHERS_TELL = JOINS_WITHIN
     with _join(device) as comm:
-        x = device.zeros(8, vc.f32)
-        _late_once(comm, lambda states: all(states.get(rank, {}).get("issued") == 2 for rank in range(comm.size)), 2.0)
+        x, watcher = device.zeros(8, vc.f32), comm._watcher
+        watcher.stop()  # it would end the communicator between two calls
         try:
             if comm.rank == 0:
                 comm.all_reduce(x)
@@ -200,6 +225,7 @@ def other_orders(device: vc.Device) -> None:
             else:
                 comm.broadcast(x)
                 comm.all_reduce(x)
+            comm._watcher = watching.Watcher(comm._member, watcher.session, watcher.number, watcher.limit)
             x.numpy()
         except vc.CommunicationError as error:
             print("told", error, flush=True)
@@ -268,13 +294,14 @@ def killed_in_a_replay(device: vc.Device) -> None:
         graph.replay()
         device.synchronize()
         if comm.rank == comm.size - 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        begin = time.monotonic()
-        try:
+            _die_behind(comm, "ended")
+        _come(comm, "ended")
+
+        def replay() -> None:
             graph.replay()
             x.numpy()
-        except vc.CommunicationError as error:
-            print("told", time.monotonic() - begin < TOLD_WITHIN, error, flush=True)
+
+        _told(replay)
         try:
             graph.replay()
         except vc.CommunicationError:
@@ -287,23 +314,11 @@ def killed_before_a_replay(device: vc.Device) -> None:
     with _join(device) as comm:
         if comm.rank == comm.size - 1:
             time.sleep(1.0)
-            os.kill(os.getpid(), signal.SIGKILL)
+            _die()
         try:
             _sum(device, comm, device.zeros(N, vc.i64)).replay()
         except vc.CommunicationError as error:
             print("told", error, flush=True)
-
-
-def _told(use: Callable[[], object]) -> None:
-    begin = time.monotonic()
-    try:
-        use()
-    except vc.CommunicationError as error:
-        print("told", time.monotonic() - begin < TOLD_WITHIN, error, flush=True)
-
-
-def _die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def first_killed_in_a_group(device: vc.Device) -> None:
@@ -313,13 +328,15 @@ def first_killed_in_a_group(device: vc.Device) -> None:
         with comm.group():
             comm.send(x, (comm.rank + 1) % comm.size)
             if comm.rank == 0:
-                _die()
+                _die_behind(comm, "ended")
             comm.recv(y, (comm.rank - 1) % comm.size)
 
     with vc.distributed.join(device, timeout=JOINS_WITHIN) as comm:
         x, y = device.zeros(4, vc.f32), device.zeros(4, vc.f32)
         comm.all_reduce(x)
         device.synchronize()
+        if comm.rank > 0:
+            _come(comm, "ended")
         _told(part)  # NCCL may see there that rank 0 has gone
         _told(lambda: comm.all_reduce(y).numpy())
 
@@ -350,6 +367,7 @@ def first_killed_behind(device: vc.Device) -> None:
 def first_stopped(device: vc.Device) -> None:
     """Rank 0 stops for good: all that the others wait for ends at its limit."""
     with vc.distributed.join(device, timeout=JOINS_WITHIN) as comm:
+        session._ANSWER = 2.0
         x = device.zeros(4, vc.f32)
         with device.record() as graph:
             comm.all_reduce(x)
@@ -369,17 +387,23 @@ def first_stopped(device: vc.Device) -> None:
 
 
 def two_killed_in_recordings(device: vc.Device) -> None:
-    """The first and the last rank end while they record."""
+    """The first and the last rank end while they record, when all have joined."""
 
     def record() -> None:
         x = device.zeros(4, vc.f32)
         with device.record() as graph:
             comm.all_reduce(x)  # which may know already that a rank has ended
-            if comm.rank in (0, comm.size - 1):
+            if is_ending:
                 _die()
         graph.replay()
 
     with vc.distributed.join(device, timeout=JOINS_WITHIN) as comm:
+        is_ending = comm.rank in (0, comm.size - 1)
+        if is_ending:
+            with suppress(vc.CommunicationError):  # the other one has ended already
+                _meet(comm, "joined")
+        else:
+            _come(comm, "joined")
         _told(record)
 
 
@@ -396,12 +420,14 @@ def forked(device: vc.Device) -> None:
         os.waitpid(child, 0)
         assert comm.all_reduce(device.full(4, 1.0, vc.f32)).numpy().tolist() == [comm.size] * 4
         if comm.rank == comm.size - 1:
+            _meet(comm, "ended")
             if os.fork() == 0:
                 os.close(1)
                 os.close(2)
                 time.sleep(20.0)
                 os._exit(0)
             _die()
+        _come(comm, "ended")
         _told(lambda: comm.all_reduce(device.zeros(4, vc.f32)).numpy())
 
 
@@ -412,13 +438,14 @@ def interrupted(device: vc.Device) -> None:
     try:
         with comm:
             if comm.rank == 1:
-                time.sleep(3.0)
+                _meet(comm, "interrupted")
                 return
             x = comm.all_reduce(device.zeros(4, vc.f32))
             threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
             x.numpy()
     except KeyboardInterrupt:
         print("interrupted", comm.is_closed, device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+        _come(comm, "interrupted")
 
 
 def ending_with_work_in_flight(device: vc.Device) -> None:
@@ -430,7 +457,8 @@ def ending_with_work_in_flight(device: vc.Device) -> None:
     graph.replay()
     comm._watcher.limit = 2.0
     if comm.rank != comm.size - 1:
-        graph.replay()
+        with suppress(vc.CommunicationError):  # the last rank has ended long ago, and with it the communicator
+            graph.replay()
     print("ends", flush=True)
     globals()["kept"] = comm, graph, x
 
@@ -470,6 +498,10 @@ def late_replay(device: vc.Device) -> None:
 def never_coming(device: vc.Device) -> None:
     """Those that come do so at one time."""
     folder, count = os.environ["MEET_IN"], int(os.environ["MEETING"])
+    place = place_of(os.environ)
+    if count > 1:
+        assert place is not None
+        joining._launched(place, JOINS_WITHIN)  # so that they know of each other before the time begins
     with open(os.path.join(folder, os.environ["RANK"]), "w"):
         pass
     while len(os.listdir(folder)) < count:
@@ -503,6 +535,7 @@ def main(kind: str, scene: str) -> None:
     names = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", "OWN_RANK")
     number = next(os.environ[name] for name in names if name in os.environ)
     device = vc.Device(f"{kind}:{number}")
+    session._ANSWER = TOLD_WITHIN
     globals()[scene](device)
     if scene != "ending_with_work_in_flight":
         device.close()

@@ -271,12 +271,14 @@ def test_a_negative_size_is_refused(devices):
 @pytest.mark.parametrize("differs", ["size", "op", "type"])
 def test_ranks_that_are_given_other_calls_are_told_at_the_limit(devices, differs):
     """As many blocks, so every word comes; nobody takes it for its own."""
-    with vc.distributed.local(devices[:2], limit=0.5, small=SMALL) as comm:
+    with vc.distributed.local(devices[:2], small=SMALL) as comm:
         xs = [device.full(8, 1.0, vc.f32) for device in devices[:2]]
         other = devices[1].full(9 if differs == "size" else 8, 1, vc.f32 if differs != "type" else vc.i32)
         with comm.group():
             comm.ranks[0].all_reduce(xs[0])
             comm.ranks[1].all_reduce(other, op="max" if differs == "op" else "add")
+        for rank in comm.ranks:
+            rank._watcher.limit = 0.5
 
         for x in (xs[0], other):
             with pytest.raises(vc.CommunicationError, match="has not ended after"):
