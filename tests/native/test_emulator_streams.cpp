@@ -214,10 +214,12 @@ void events_measure_time_and_say_when_they_cannot() {
   OK(driver.cuEventSynchronize(start));
   GIVES(CUDA_ERROR_INVALID_HANDLE, driver.cuEventElapsedTime(&milliseconds, start, end));
   OK(driver.set("delay_us", 2000));
+  OK(driver.set("held", 1));
   OK(driver.cuEventRecord(start, stream));
   OK(driver.cuEventRecordWithFlags(end, stream, CU_EVENT_RECORD_DEFAULT));
   OK(driver.cuEventRecord(untimed, stream));
   GIVES(CUDA_ERROR_NOT_READY, driver.cuEventElapsedTime(&milliseconds, start, end));
+  OK(driver.set("held", 0));
   OK(driver.cuEventSynchronize(end));
   OK(driver.cuEventElapsedTime(&milliseconds, start, end));
   CHECK(milliseconds >= 2.0F);

@@ -80,7 +80,7 @@ void clones_and_execs_hold_them_too() {
 void a_launch_in_flight_holds_them_and_ends_them_in_its_thread() {
   for (const auto mode : {emulator::StreamMode::lazy, emulator::StreamMode::threaded}) {
     const Session session(mode);
-    OK(driver.set("delay_us", 20000));
+    OK(driver.set("held", 1));
     Ended ended;
     CUgraph graph = make_graph();
     CUgraphExec exec = nullptr;
@@ -92,6 +92,7 @@ void a_launch_in_flight_holds_them_and_ends_them_in_its_thread() {
     OK(driver.cuGraphLaunch(exec, stream));
     OK(driver.cuGraphExecDestroy(exec));
     EQUAL(0, ended.times.load());
+    OK(driver.set("held", 0));
     OK(driver.cuStreamSynchronize(stream));
     EQUAL(1, ended.times.load());
     CHECK((ended.thread == std::this_thread::get_id()) == (mode == emulator::StreamMode::lazy));

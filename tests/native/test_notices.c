@@ -124,14 +124,20 @@ static bool is_readable(int fd, int timeout_ms) {
 static void an_end_is_told_by_a_thread_that_is_there_only_then(void) {
   session s = begin();
   vyc_stream *stream = new_stream(s.context), *idle = new_stream(s.context);
+  *s.word = 1;
+  hang(&s, stream);
+  hang(&s, idle);
+  hang(&s, NULL);
+  OK(vyc_context_synchronize(s.context));
+  *s.word = 0;
+  const int before = threads(); /* the emulator has its own */
   told t;
   const vyc_notice notice = call_of(&t);
   OK(vyc_stream_notify(idle, &notice));
   CHECK(await(&t) == VYC_OK);
+  await_threads(before);
   const vyc_notice again = call_of(&t);
   hang(&s, stream);
-  usleep(100000); /* the emulator has its threads, and the first notice's is gone */
-  const int before = threads();
   OK(vyc_stream_notify(stream, &again));
   CHECK(threads() == before + 1);
   usleep(10000); /* it sleeps between looks by now */
@@ -351,13 +357,25 @@ static void many_threads_ask(void) {
   release(&s);
 }
 
-static void *nothing(void *argument) { return argument; }
+static void *tell_number(void *number) {
+  *(pid_t *)number = gettid();
+  return NULL;
+}
+
+/* A thread that was joined is in the list for a moment more. */
+static void begin_and_end_a_thread(void) {
+  pthread_t thread;
+  pid_t number = 0;
+  char place[64];
+  CHECK(pthread_create(&thread, NULL, tell_number, &number) == 0);
+  pthread_join(thread, NULL);
+  snprintf(place, sizeof place, "/proc/self/task/%d", (int)number);
+  while (access(place, F_OK) == 0) usleep(100);
+}
 
 int main(int argc, char **argv) {
-  pthread_t first;
   emulator_open(argc, argv);
-  CHECK(pthread_create(&first, NULL, nothing, NULL) == 0); /* with which a sanitizer starts its */
-  pthread_join(first, NULL);
+  begin_and_end_a_thread(); /* with which a sanitizer starts its own */
   CHECK(emulator_set("stream_mode", THREADED) == 0);
   at_first = threads();
   mistakes_are_refused();

@@ -110,15 +110,19 @@ def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
         "event": lambda: event.synchronize(),
         "close": lambda: device.close(timeout=None),
     }
+    ready = threading.Event()
     def interrupt():
-        time.sleep(0.1)
+        ready.wait()
+        time.sleep(0.1)  # most often it waits by then
         global sent
         sent = time.monotonic()
         os.kill(os.getpid(), signal.SIGINT)
     for name, wait in waits.items():
+        ready.clear()
         thread = threading.Thread(target=interrupt)
         thread.start()
         try:
+            ready.set()
             wait()
         except KeyboardInterrupt:
             print(name, time.monotonic() - sent < 30)
@@ -152,8 +156,11 @@ def test_waits_after_a_kernel_that_prints_end_with_their_timeout_and_control_c(d
     teller.launch(stream=stream)
     event = stream.record()
 
+    ready = threading.Event()
+
     def interrupt():
-        time.sleep(0.1)
+        ready.wait()
+        time.sleep(0.1)  # most often it waits by then
         os.kill(os.getpid(), signal.SIGINT)
 
     for name, wait in {"stream": stream.synchronize, "event": event.synchronize}.items():
@@ -162,9 +169,11 @@ def test_waits_after_a_kernel_that_prints_end_with_their_timeout_and_control_c(d
             wait(timeout=0.1)
         except vc.KernelTimeoutError:
             print(name, time.monotonic() - begin < 30)
+        ready.clear()
         thread = threading.Thread(target=interrupt)
         thread.start()
         try:
+            ready.set()
             wait()
         except KeyboardInterrupt:
             print(name, time.monotonic() - begin < 60)
@@ -300,11 +309,14 @@ def test_a_full_house_of_hung_runs_does_not_hold_submit_for_ever(device_name: in
         device_name,
         """
     runs = [spin.submit(host, FOREVER) for _ in range(64)]
+    ready = threading.Event()
     def interrupt():
-        time.sleep(0.2)
+        ready.wait()
+        time.sleep(0.2)  # most often it waits by then
         _thread.interrupt_main()
     threading.Thread(target=interrupt).start()
     try:
+        ready.set()
         spin.submit(host, FOREVER)
     except KeyboardInterrupt:
         print("interrupted")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from .. import programs
 X = np.arange(40, dtype=np.float32)
 TRIPS = 30_000  # of a kernel that is in flight for a while
 LONG = 20 * TRIPS
-OFTEN = 20  # launches, of which one at least is in flight when the next line runs
+LIMIT = 60.0  # seconds
 
 
 def late_saxpy() -> vc.Program:
@@ -53,6 +54,13 @@ def worker(request: pytest.FixtureRequest, device: vc.Device, saxpy: vc.Kernel, 
         yield made
 
 
+def await_(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + LIMIT
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
 def arrays(device: vc.Device, count: int) -> list[vc.DeviceArray]:
     return [device.array(X) for _ in range(count)]
 
@@ -80,36 +88,42 @@ def test_such_a_call_is_in_the_ring_before_the_launch_has_ended(
     stream = device.stream()
     x, y, out = arrays(device, 3)
     worker.call(saxpy, x, x, out, 1.0)
-    before = emulator.count("cuStreamWriteValue32")
-    for _ in range(OFTEN):
-        late.launch(x, x, y, 2.0, 10 * TRIPS, stream=stream)
-        worker.call(saxpy, y, x, out, 1.0)
-        np.testing.assert_array_equal(4 * X, out.numpy())
-        if emulator.count("cuStreamWriteValue32") > before:
-            return
-    pytest.fail("each call waited until the launch had ended")
+    calls = worker.stats().calls
+    emulator.set("held", 1)
+    late.launch(x, x, y, 2.0, TRIPS, stream=stream)
+    caller = threading.Thread(target=worker.call, args=(saxpy, y, x, out, 1.0))
+    caller.start()
+    try:
+        await_(lambda: worker.stats().calls > calls)
+    finally:
+        emulator.set("held", 0)
+        caller.join()
+    np.testing.assert_array_equal(4 * X, out.numpy())
 
 
 @pytest.mark.thin
 def test_a_call_that_waits_for_a_launch_does_not_keep_the_worker_on_the_device(
-    device: vc.Device, saxpy: vc.Kernel, late: vc.Kernel
+    device: vc.Device, emulator: Emulator, saxpy: vc.Kernel, late: vc.Kernel
 ) -> None:
     """Others may wait for the whole device, and the launch for the queue in which the worker is."""
     stream = device.stream()
     x, y, out = arrays(device, 3)
     with Worker(device, [saxpy], idle=60.0, busy=1e-3) as worker:
         worker.call(saxpy, x, x, out, 1.0)
-        late.launch(x, x, y, 2.0, LONG, stream=stream)
+        if device.properties.is_emulator:
+            emulator.set("held", 1)
+        late.launch(x, x, y, 2.0, TRIPS if device.properties.is_emulator else LONG, stream=stream)
         caller = threading.Thread(target=worker.call, args=(saxpy, y, x, out, 1.0))
         caller.start()
-        while worker.stats().calls == 1:
-            pass
-        while worker.stats().running:
-            pass
-        launches = worker.stats().launches
-        assert not stream.query()
-        assert launches <= 2  # it has not come back meanwhile
-        caller.join()
+        try:
+            await_(lambda: worker.stats().calls > 1)
+            await_(lambda: not worker.stats().running)
+            launches = worker.stats().launches
+            assert not stream.query()
+            assert launches <= 2  # it has not come back meanwhile
+        finally:
+            emulator.set("held", 0)
+            caller.join()
         np.testing.assert_array_equal(4 * X, out.numpy())
 
 
@@ -229,17 +243,13 @@ def test_a_driver_call_that_fails_leaves_no_call_behind(
     x, y, out = arrays(device, 3)
     device.synchronize()  # otherwise the first call may need what is to fail in the second
     with Worker(device, [saxpy], idle=30.0, busy=30.0) as worker:
-        for _ in range(OFTEN):
-            worker.call(saxpy, x, x, out, 1.0)
-            late.launch(x, x, y, 2.0, 10 * TRIPS, stream=stream)
-            emulator.fail(function, result=801)
-            try:
-                worker.call(saxpy, y, x, out, 1.0)
-            except vc.DriverError:
-                break
-            emulator.reset()  # the launch had ended: the driver was not called
-        else:
-            pytest.fail("the failure was not reported")
+        worker.call(saxpy, x, x, out, 1.0)
+        emulator.set("held", 1)
+        late.launch(x, x, y, 2.0, TRIPS, stream=stream)
+        emulator.fail(function, result=801)
+        with pytest.raises(vc.DriverError):
+            worker.call(saxpy, y, x, out, 1.0, timeout=LIMIT)
+        emulator.set("held", 0)
         np.testing.assert_array_equal(2 * X, out.numpy())
         worker.call(saxpy, y, x, out, 5.0)
         np.testing.assert_array_equal(16 * X, out.numpy())

@@ -291,7 +291,7 @@ def test_arrays_that_others_change_between_calls(device: vc.Device, worker: vc.W
 
 
 def test_what_waits_for_the_device_pauses_the_worker(device: vc.Device, saxpy: vc.Kernel) -> None:
-    with device.worker([saxpy], idle=300.0) as worker:
+    with Worker(device, [saxpy], idle=300.0, busy=300.0) as worker:
         np.testing.assert_array_equal(3 * X, worker.call(saxpy, X, X, 2.0))
         begin = time.monotonic()
         device.synchronize()
