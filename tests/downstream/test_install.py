@@ -11,7 +11,7 @@ import vyre_cuda as vc
 
 from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, attempt, call, configure, program, without_cuda
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="session")

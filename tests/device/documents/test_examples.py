@@ -74,7 +74,7 @@ def test_control_runs(springs: int, steps: int, on: tuple[str, str], capsys: pyt
 @pytest.mark.slow
 def test_a_supervised_service_loses_no_request_to_faults(on: tuple[str, str]) -> None:
     words = [sys.executable, str(SUPERVISED), "--requests", "60", "--faults", "2", *on]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=True)
 
     assert done.stdout == "60 requests: 58 answered, 2 ended the device twice each; 4 restarts\n"
     assert done.stderr == ""
@@ -83,7 +83,7 @@ def test_a_supervised_service_loses_no_request_to_faults(on: tuple[str, str]) ->
 @pytest.mark.slow
 def test_a_supervised_service_without_a_device_is_an_error() -> None:
     words = [sys.executable, str(SUPERVISED), "--requests", "2", "--device", "4095"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
 
     assert done.returncode == 1
     assert "0 answered" in done.stdout

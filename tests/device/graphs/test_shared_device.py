@@ -23,7 +23,7 @@ def test_replays_of_processes_on_one_device_end(device_name: int | str) -> None:
     told = []
     try:
         for each in started:
-            told.append(each.communicate(timeout=120)[0])
+            told.append(each.communicate(timeout=600)[0])
     finally:
         for each in started:
             each.kill()
