@@ -10,57 +10,15 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.testing.compare import assert_same
-from vyre_cuda.testing.edges import EDGES, from_bits
 
-TYPES = (vc.bool_, vc.u8, vc.i8, vc.u16, vc.i16, vc.f16, vc.bf16, vc.u32, vc.i32, vc.f32, vc.u64, vc.i64, vc.f64)
-INDEX_TYPES = (vc.u32, vc.i32, vc.u64, vc.i64)
-BLOCK = 8
+from .edge_values import edge_values
+from .vector_programs import BLOCK, INDEX_TYPES, TYPES, check, lanes, reversed_blocks, text_of
 
 
 @pytest.fixture(scope="module")
 def device(device_name: int | str) -> Iterator[vc.Device]:
     with vc.Device(device_name) as opened:
         yield opened
-
-
-def edge_values(type_: vc.Type, count: int, seed: int) -> np.ndarray[Any, Any]:
-    drawn = np.random.default_rng(seed).choice(np.array(EDGES[type_], object), count)
-    return from_bits(type_, [int(bits) for bits in drawn])
-
-
-def lanes(type_: vc.Type) -> int:
-    return 16 // type_.itemsize
-
-
-def reversed_blocks(type_: vc.Type, count: int, index: vc.Type, *, guarded: bool, offset: int = 0) -> vc.Program:
-    """Each block of `count` elements in reverse order."""
-    b = vc.Builder("reversed", block=BLOCK, index=index)
-    x = b.input("x", type_)
-    out = b.output("out", type_, size=x.size)
-    i = b.let("i", vc.global_id.x * count + offset)
-    with b.if_(i + (count - 1) < out.size if guarded else out.size >= 0):
-        values = [x[i + k] for k in range(count)]
-        for k in range(count):
-            out[i + k] = values[count - 1 - k]
-    b.work(x.size)
-    return b.build()
-
-
-def launch(kernel: vc.Kernel, x: np.ndarray[Any, Any], begin: int, size: int) -> np.ndarray[Any, Any]:
-    """With views of x and of zeros that begin and end somewhere; all zeros are returned."""
-    given, out = kernel.device.array(x), kernel.device.zeros(len(x), kernel.program.parameters[0].type)
-    kernel.launch(given[begin : begin + size], out[begin : begin + size])
-    return out.numpy()
-
-
-def check(kernel: vc.Kernel, begin: int, size: int) -> None:
-    x = edge_values(kernel.program.parameters[0].type, size + 32, size)
-    wanted = vc.evaluate(kernel.program, x[begin : begin + size])
-    found = launch(kernel, x, begin, size)
-
-    assert_same(wanted, found[begin : begin + size])
-    assert not found[:begin].any()
-    assert not found[begin + size :].any()
 
 
 @pytest.mark.parametrize("type_", TYPES, ids=str)
@@ -387,64 +345,3 @@ def test_columns_that_wrap_around_within_a_vector(device: vc.Device) -> None:
     for s_ in (0, 1, 2**30 - 1, 2**30 - 2):
         assert_same(vc.evaluate(kernel.program, x_, s_), kernel(x_, s_))
     assert kernel(x_, 2**30 - 1)[4:8].tolist() == [0, 0, 6, 7]
-
-
-# ---- what stays one by one -------------------------------------------------------------------------------------------
-
-
-def text_of(body: str, header: str = "", bounds: str = "check") -> str:
-    program = vc.parse(
-        f"program p\nblock 32\nin x: f32\nin at: u32\ninout y: f32\ninout z: f32\n{header}\n"
-        f"let i = multiply(global_id.x, u32:2)\nlet j = add(i, u32:1)\n{body}\n"
-    )
-    return vc.ptx(program, bounds=bounds)
-
-
-ATOMIC = "atomic add y[i], f32:1.0 order relaxed scope device"
-
-
-@pytest.mark.parametrize(
-    "between",
-    (
-        "store y[load(at[i])], f32:1.0",
-        ATOMIC,
-        "barrier",
-        "let w = warp ballot greater(a, f32:1.0)",
-        "store y[j], f32:2.0",
-    ),
-)
-def test_loads_are_not_moved_over_what_may_change_them(between: str) -> None:
-    body = f"let a = load(y[i])\n{between}\nlet b = load(y[j])\nstore z[i], add(a, b)"
-
-    assert "ld.global.v2" not in text_of(body)
-    assert "ld.global.v2" in text_of(body.replace(between + "\n", ""))
-
-
-@pytest.mark.parametrize(
-    "between", ("let a = load(y[load(at[i])])\nstore z[j], a", "store y[load(at[i])], f32:1.0", "barrier")
-)
-def test_stores_are_not_moved_over_what_may_see_them(between: str) -> None:
-    body = f"store y[i], f32:3.0\n{between}\nstore y[j], f32:4.0"
-
-    assert "st.global.v2" not in text_of(body)
-    assert "st.global.v2" in text_of(body.replace(between, "let a = load(x[i])"))
-
-
-def test_stores_to_other_elements_and_other_arrays_do_not_matter() -> None:
-    text = text_of("store y[i], load(x[i])\nstore z[i], f32:1.0\nstore y[j], load(x[j])\nstore z[j], f32:2.0")
-
-    assert text.count("ld.global.v2") == 1
-    assert text.count("st.global.v2") == 2
-
-
-def test_what_all_threads_access_needs_no_second_form() -> None:
-    assert ".v2" not in text_of("store y[global_id.x], add(load(x[u32:0]), load(x[u32:1]))")
-
-
-def test_shared_arrays_need_no_test_of_their_address() -> None:
-    text = text_of(
-        "let a = load(s[i])\nlet b = load(s[j])\nstore y[global_id.x], add(a, b)", header="shared s: f32[64]"
-    )
-
-    assert "ld.shared.v2.f32" in text
-    assert "otherwise" not in text
