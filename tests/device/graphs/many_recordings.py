@@ -37,7 +37,8 @@ import vyre_cuda as vc
 from tests.support.watched import watching
 
 from .test_varied_recordings import LEAST, SLICE
-from .varied_recordings import KINDS, Kernels, compare, doubled, kind_of
+from .varied_programs import Kernels, doubled
+from .varied_recordings import KINDS, compare, kind_of
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 WORK = "tests.device.graphs.many_recordings:Recordings"

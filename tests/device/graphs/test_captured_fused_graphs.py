@@ -8,9 +8,9 @@ import pytest
 import vyre_cuda as vc
 
 from ..foreign_library import GLOBAL, RELAXED, THREAD_LOCAL, ForeignStream
+from .fused_kernels import is_emulator, scaled
 from .graph_checks import N, first, floats
-from .test_fused_graphs import is_emulator, scaled
-from .test_graph_tables import evens
+from .table_kernels import evens
 
 
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread_local", "relaxed"])

@@ -14,9 +14,9 @@ import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
 
 from ..foreign_library import RELAXED, CapturedGraph, ForeignStream, Library
+from .cell_kernels import WIDE, turned
+from .fused_kernels import scaled
 from .graph_checks import first, floats
-from .test_fused_graphs import scaled
-from .test_symbol_cells import WIDE, turned
 
 # Waits until the word at `flag` is not 0. `t` is only there to be ordered with.
 WAIT = """

@@ -12,8 +12,8 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
 
+from .fused_kernels import scaled
 from .graph_checks import F32, N, first, floats
-from .test_fused_graphs import scaled
 
 pytestmark = pytest.mark.emulator
 
@@ -186,7 +186,7 @@ def test_a_fault_names_all_programs_of_a_merged_kernel(emulator: Emulator) -> No
     device.close()
 
     (launch,) = [line for line in caught.value.launches if "graph" in line]
-    assert re.search(r"near \(.*test_fused_graphs.py:\d+\), far \(.*test_fused_faults.py:\d+\) as one kernel", launch)
+    assert re.search(r"near \(.*fused_kernels.py:\d+\), far \(.*test_fused_faults.py:\d+\) as one kernel", launch)
 
 
 def test_a_lost_device_is_told(emulator: Emulator, leak_check: object) -> None:

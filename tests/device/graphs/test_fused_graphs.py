@@ -1,49 +1,25 @@
-"""Launches in a row that become one kernel: the same results, fewer nodes, and what stays apart."""
+"""Launches in a row that become one kernel: the same results, and fewer nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import vyre_cuda as vc
-from vyre_cuda.runtime.memory.interop import adopt
 from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs
-from ..foreign_library import Library
+from .fused_kernels import is_emulator, ramp, scaled
 from .graph_checks import F32, N, first, floats
-
-
-def scaled(name: str = "scaled", *, block: int = 64) -> vc.Program:
-    """z = x * a + b"""
-    b = vc.Builder(name, block=block)
-    x = b.input("x", vc.f32)
-    z = b.output("z", vc.f32, size=x.size)
-    a = b.scalar("a", vc.f32)
-    plus = b.scalar("b", vc.f32)
-    i = b.let("i", vc.global_id.x)
-    with b.if_(i < z.size):
-        z[i] = x[i] * a + plus
-    return b.build()
 
 
 @pytest.fixture
 def kernel(device: vc.Device) -> vc.Kernel:
     return device.compile(scaled())
-
-
-def ramp(device: vc.Device, n: int = N) -> vc.DeviceArray:
-    return device.array(np.arange(n, dtype=F32))
-
-
-def is_emulator(device: vc.Device) -> int:
-    """One node more: the emulator fills temporary arrays that have memory."""
-    return int(device.properties.is_emulator)
 
 
 # ---- what becomes one ------------------------------------------------------------------------------------------------
@@ -323,268 +299,6 @@ def test_replays_of_both_graphs_on_several_streams_run_one_after_the_other(emula
                     value = value * 2 + 1
             stream.synchronize()
             assert (first(x), first(z)) == (value, value)
-
-
-# ---- temporaries -----------------------------------------------------------------------------------------------------
-
-
-def test_a_temporary_that_only_merged_steps_use_has_no_memory(device: vc.Device, kernel: vc.Kernel) -> None:
-    n = 5000
-    x, y = ramp(device, n), device.zeros(n, vc.f32)
-    before = device.memory_stats().live_bytes
-    with device.record(fuse=True) as graph:
-        t, u = graph.temporary(n, vc.f32), graph.temporary(n, vc.f32)
-        kernel.launch(x, t, 2.0, 0.0)
-        kernel.launch(t, u, 2.0, 0.0)
-        kernel.launch(u, y, 2.0, 1.0)
-    graph.replay()
-
-    np.testing.assert_array_equal(y.numpy(), np.arange(n, dtype=F32) * 8 + 1)
-    assert graph.node_count == 1
-    assert device.memory_stats().live_bytes < before + 4 * n
-    assert "2 temporary arrays of 40000 bytes, without memory" in graph.explain()
-
-
-def test_temporaries_that_are_not_needed_at_the_same_time_share_memory(device: vc.Device, kernel: vc.Kernel) -> None:
-    x, y = ramp(device, 1024), device.zeros(1024, vc.f32)
-    for fuse in (False, True):
-        with device.record(fuse=fuse) as graph:
-            arrays = [graph.temporary(1024, vc.f32) for _ in range(5)]
-            for before, behind in zip([x, *arrays], [*arrays, y], strict=True):
-                behind.copy_from(before)
-        graph.replay()
-
-        np.testing.assert_array_equal(y.numpy(), x.numpy())
-        assert "5 temporary arrays of 20480 bytes: 0 without memory, the others in 8192 bytes" in graph.explain()
-        assert graph.node_count == 6 + is_emulator(device)
-
-
-def test_a_temporary_of_a_loop_keeps_its_contents_between_passes(device: vc.Device, kernel: vc.Kernel) -> None:
-    x, y, z = floats(device, 1), floats(device, 0), floats(device, 0)
-    for fuse in (False, True):
-        with device.record(fuse=fuse) as graph:
-            t, u = graph.temporary(N, vc.f32), graph.temporary(N, vc.f32)
-            t.fill(1.0)
-            with graph.repeat(3):
-                kernel.launch(t, y, 2.0, 0.0)
-                u.copy_from(y)
-                z.copy_from(u)
-                kernel.launch(u, t, 1.0, 1.0)
-            kernel.launch(t, x, 1.0, 0.0)
-        graph.replay()
-
-        assert first(x) == 15
-
-
-def test_the_contents_begin_unspecified_at_each_replay(emulator: Emulator) -> None:
-    with vc.Device("emulator") as device:
-        out = device.zeros(8, vc.u8)
-        for fuse in (False, True):
-            with device.record(fuse=fuse) as graph:
-                t = graph.temporary(8, vc.u8)
-                out.copy_from(t)
-                t.fill(7)
-            for _ in range(2):
-                graph.replay()
-                assert out.numpy().tolist() == [0xA5] * 8
-
-
-def test_views_of_temporaries_are_parts_of_them(device: vc.Device, kernel: vc.Kernel) -> None:
-    x, y = ramp(device, 8), device.zeros((2, 4), vc.f32)
-    with device.record(fuse=True) as graph:
-        t = graph.temporary((2, 4), vc.f32)
-        t.reshape(8)[:].copy_from(x)
-        t[1].fill(9.0)
-        kernel.launch(t[0], y[1], 2.0, 0.0)
-        kernel.launch(t[1], y[0], 1.0, 0.0)
-    graph.replay()
-
-    assert t.shape == (2, 4)
-    assert y.numpy().tolist() == [[9, 9, 9, 9], [0, 2, 4, 6]]
-
-
-def test_a_temporary_has_no_use_outside_its_graph(device: vc.Device, kernel: vc.Kernel) -> None:
-    x = floats(device, 1)
-    with device.record() as graph:
-        t = graph.temporary(N, vc.f32)
-        kernel.launch(x, t, 1.0, 0.0)
-        with pytest.raises(vc.RecordingError):
-            t.numpy()
-        kernel.launch(t, x, 1.0, 0.0)
-    uses: list[Callable[[], Any]] = [
-        t.numpy,
-        lambda: t[0],
-        t.copy,
-        lambda: t.fill(1.0),
-        lambda: t.copy_from(x),
-        lambda: x.copy_from(t),
-        lambda: kernel.launch(t, x, 1.0, 0.0),
-        lambda: kernel.launch(x, t, 1.0, 0.0, stream=device.stream()),
-        lambda: kernel(t, 1.0, 0.0),
-        lambda: kernel(x, 1.0, 0.0, out=t),
-        lambda: kernel.bind(x, t, 1.0, 0.0),
-        lambda: device.download([(t, 0, 1)]),
-        lambda: device.upload([(t, np.ones(1, F32))]),
-        lambda: t.__dlpack__(),
-        lambda: vc.from_dlpack(t).numpy(),
-    ]
-    for use in uses:
-        with pytest.raises(vc.RecordingError, match="temporary array"):
-            use()
-    with device.record() as other:
-        for use in (
-            lambda: kernel.launch(x, t, 1.0, 0.0),
-            lambda: t.fill(1.0),
-            lambda: x.copy_from(t),
-            lambda: kernel.launch(vc.symbol("x", t), x, 1.0, 0.0),
-            lambda: t.copy(),
-        ):
-            with pytest.raises(vc.RecordingError, match="temporary array"):
-                use()
-    assert len(other) == 0
-    with pytest.raises(vc.RecordingError):
-        graph.temporary(3, vc.f32)
-    graph.replay()
-    assert first(x) == 1
-
-
-def test_a_recorded_replay_has_temporaries_of_its_own(device: vc.Device, kernel: vc.Kernel) -> None:
-    x, y = ramp(device), device.zeros(N, vc.f32)
-    with device.record() as inner:
-        t = inner.temporary(N, vc.f32)
-        kernel.launch(vc.symbol("x", x), t, 2.0, 0.0)
-        kernel.launch(t, y, 1.0, vc.symbol("b", 1.0))
-    with device.record(fuse=True) as outer:
-        own = outer.temporary(N, vc.f32)
-        kernel.launch(x, own, 1.0, 1.0)
-        inner.replay(x=own, b=vc.symbol("c", 3.0))
-    del inner, t
-    outer.replay(c=5.0)
-
-    np.testing.assert_array_equal(y.numpy(), (np.arange(N, dtype=F32) + 1) * 2 + 5)
-    assert outer.node_count == 1
-
-
-def test_a_plain_graph_beside_the_fused_one_has_the_temporaries(device: vc.Device, kernel: vc.Kernel) -> None:
-    x, y = ramp(device), device.zeros(N, vc.f32)
-    with device.record(fuse=True) as graph:
-        t = graph.temporary(N, vc.f32)
-        kernel.launch(x, t, 2.0, 0.0)
-        kernel.launch(t, vc.symbol("y", y), 1.0, 1.0)
-    graph.replay()
-    assert graph.node_count == 1
-    graph.replay(y=x)
-    assert graph.node_count == 2 + is_emulator(device)
-    np.testing.assert_array_equal(x.numpy(), np.arange(N, dtype=F32) * 2 + 1)
-
-
-# ---- what stays apart ------------------------------------------------------------------------------------------------
-
-
-def refusal(device: vc.Device, record: Callable[[vc.Graph], None]) -> str:
-    with device.record(fuse=True) as graph:
-        record(graph)
-    graph.replay()
-    device.synchronize()
-    assert "one kernel" not in graph.explain()
-    return graph.explain()
-
-
-def test_what_stays_apart_says_why(device: vc.Device, kernel: vc.Kernel) -> None:
-    x, y, z = ramp(device), device.zeros(N, vc.f32), device.zeros(N, vc.f32)
-    long, other = ramp(device, 2000), device.zeros(2000, vc.f32)
-    ftz = device.compile(scaled(), precision="ftz")
-    trap = device.compile(scaled(), bounds="trap")
-
-    def options(_: vc.Graph) -> None:
-        kernel.launch(x, y, 1.0, 0.0)
-        ftz.launch(y, z, 1.0, 0.0)
-
-    def traps(_: vc.Graph) -> None:
-        trap.launch(x, y, 1.0, 0.0)
-        trap.launch(y, z, 1.0, 0.0)
-
-    def grids(_: vc.Graph) -> None:
-        kernel.launch(long, other, 1.0, 0.0)
-        kernel.launch(other, long, 1.0, 0.0, grid=1)
-
-    def empty(_: vc.Graph) -> None:
-        kernel.launch(x[:0], y[:0], 1.0, 0.0)
-        kernel.launch(x, z, 1.0, 0.0)
-
-    def views(_: vc.Graph) -> None:
-        kernel.launch(x[:100], y[:100], 1.0, 0.0)
-        kernel.launch(y[1:101], z[:100], 1.0, 0.0)
-
-    assert "other options" in refusal(device, options)
-    assert "trap" in refusal(device, traps)
-    assert "scaled has 1 block of 64 threads, scaled 32 of 64" in refusal(device, grids)
-    assert "it has no threads" in refusal(device, empty)
-    assert "share a part of their memory" in refusal(device, views)
-
-
-def test_assertions_barriers_and_known_values_stay_apart(device: vc.Device) -> None:
-    guarded, rotate = device.compile(programs.guarded(1000)), device.compile(programs.rotate_in_place())
-    known = device.compile(scaled(), specialize={"a": 2.0})
-    numbers, to = device.array(np.arange(N, dtype=np.uint32)), device.zeros(N, vc.u32)
-    x, y = ramp(device), device.zeros(N, vc.f32)
-
-    def guards(_: vc.Graph) -> None:
-        guarded.launch(numbers, to)
-        guarded.launch(to, numbers)
-
-    def rotates(_: vc.Graph) -> None:
-        rotate.launch(x)
-        rotate.launch(x)
-
-    def symbols(_: vc.Graph) -> None:
-        known.launch(x, y, vc.symbol("a", 2.0), 0.0)
-        known.launch(y, x, 2.0, 0.0)
-
-    assert "an assertion" in refusal(device, guards)
-    assert "a barrier of the grid" in refusal(device, rotates)
-    assert "known values" in refusal(device, symbols)
-    with device.record(fuse=True) as graph:
-        known.launch(x, y, 2.0, 0.0)
-        known.launch(y, x, 2.0, 1.0)
-    graph.replay()
-    assert graph.node_count == 1
-
-
-def test_arrays_of_other_libraries_stay_apart(device: vc.Device, kernel: vc.Kernel, library: Library) -> None:
-    x, z = ramp(device), device.zeros(N, vc.f32)
-    foreign = library.array(np.zeros(N, F32))
-
-    def record(_: vc.Graph) -> None:
-        kernel.launch(x, foreign, 1.0, 1.0)
-        kernel.launch(x, z, 1.0, 0.0)
-
-    assert "z is an array of another library" in refusal(device, record)
-
-
-def test_memory_of_others_that_meets_is_seen(device: vc.Device, kernel: vc.Kernel, library: Library) -> None:
-    x, z = ramp(device), device.zeros(N, vc.f32)
-    foreign = library.array(np.zeros(N + 1, F32))
-    one, other = (adopt(device, foreign) for _ in range(2))
-    for first_of, nodes in ((0, 1), (1, 2)):
-        with device.record(fuse=True) as graph:
-            kernel.launch(x, one[:N], 1.0, 1.0)
-            kernel.launch(other[first_of : first_of + N], z, 1.0, 0.0)
-        graph.replay()
-        wanted = np.append(np.arange(N, dtype=F32) + 1, 0)
-        np.testing.assert_array_equal(z.numpy(), wanted[first_of : first_of + N])
-        assert graph.node_count == nodes
-
-
-def test_an_output_that_the_threads_cannot_clear_is_a_step_of_its_own(device: vc.Device) -> None:
-    every = device.compile(programs.every_second())
-    x, y = device.array(np.arange(N, dtype=np.uint32)), device.zeros(2 * N, vc.u32)
-
-    def twice(_: vc.Graph) -> None:
-        every.launch(x, y)
-        every.launch(x, y)
-
-    assert "is cleared in between" in refusal(device, twice)
 
 
 # ---- export ----------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import pytest
 
 import vyre_cuda as vc
 
+from .fused_kernels import scaled
 from .graph_checks import F32, first
-from .test_fused_graphs import scaled
 
 
 def stencil(block: int = 256) -> vc.Program:

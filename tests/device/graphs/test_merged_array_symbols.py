@@ -11,8 +11,8 @@ import pytest
 
 import vyre_cuda as vc
 
+from .fused_kernels import scaled
 from .graph_checks import N, first, floats
-from .test_fused_graphs import scaled
 from .test_fused_loops import counting, smoothed, start, stencil
 
 

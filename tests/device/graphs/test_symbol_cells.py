@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,55 +14,10 @@ from vyre_cuda.ir.core.types import TYPES, Type
 from vyre_cuda.testing.compare import assert_same
 from vyre_cuda.testing.emulator import Emulator
 
+from .cell_kernels import WIDE, chain, counted, times, turned
+from .fused_kernels import scaled
 from .graph_checks import F32, first, floats
-from .test_fused_graphs import scaled
-from .test_graph_tables import arrays, kinds, sums
-
-# More elements than threads of a block, as smaller steps that follow each other become one kernel of one block.
-WIDE = 1100
-
-
-def turned(name: str = "turned") -> vc.Program:
-    """z[i] = x[n - 1 - i] * a: never one kernel with what wrote x, as its blocks read what others wrote"""
-    b = vc.Builder(name, block=32)
-    x = b.input("x", vc.f32)
-    z = b.output("z", vc.f32, size=x.size)
-    a = b.scalar("a", vc.f32)
-    i = b.let("i", vc.global_id.x)
-    with b.if_(i < z.size):
-        z[i] = x[x.size - 1 - i] * a
-    return b.build()
-
-
-def counted(name: str = "counted") -> vc.Program:
-    """z[i] = x[i] + n, with n threads"""
-    b = vc.Builder(name, block=32)
-    x = b.input("x", vc.f32)
-    z = b.output("z", vc.f32, size=x.size)
-    n = b.scalar("n", vc.u32)
-    b.work(n)
-    i = b.let("i", vc.global_id.x)
-    with b.if_((i < n) & (i < z.size)):
-        z[i] = x[i] + vc.f32(n)
-    return b.build()
-
-
-def chain(device: vc.Device, steps: int, value: Any, *, fuse: bool = True) -> tuple[vc.Graph, vc.DeviceArray]:
-    """Steps on `WIDE` elements of which none can be merged, and what the last one writes."""
-    kernel = device.compile(turned())
-    all_of = [device.array(np.arange(WIDE, dtype=F32))] + [device.zeros(WIDE, vc.f32) for _ in range(steps)]
-    with device.record(fuse=fuse) as graph:
-        for before, behind in pairwise(all_of):
-            kernel.launch(before, behind, value)
-    return graph, all_of[-1]
-
-
-def times(steps: int, a: float) -> np.ndarray[Any, Any]:
-    found = np.arange(WIDE, dtype=F32)
-    for _ in range(steps):
-        found = found[::-1] * F32(a)
-    return found
-
+from .table_kernels import arrays, kinds, sums
 
 # ---- what becomes a cell ---------------------------------------------------------------------------------------------
 
@@ -334,83 +286,6 @@ def test_two_graphs_of_a_bundle_have_cells_of_their_own(device: vc.Device, tmp_p
             np.testing.assert_array_equal(out.numpy(), times(2, k + 2.0))
 
 
-# ---- random recordings -----------------------------------------------------------------------------------------------
-
-
-def random_graph(device: vc.Device, kernels: list[vc.Kernel], seed: int, *, fuse: bool) -> tuple[vc.Graph, list[Any]]:
-    """Launches on places of three arrays, most of them with symbols."""
-    rng = random.Random(seed)
-    pool = [device.array(np.random.default_rng(seed + k).integers(-4, 5, 40 * 64).astype(F32)) for k in range(3)]
-    symbols = [f"s{k}" for k in range(rng.choice((1, 2, 5)))]
-
-    def launch(place: int) -> None:
-        source, target = rng.sample(range(3), 2)
-        kernel = rng.choice(kernels)
-        reads = pool[source][64 * (at := rng.choice((place, rng.randrange(40)))) : 64 * at + 64]
-        values: dict[str, Any] = {"x": reads, "z": pool[target][64 * place : 64 * place + 64], "b": 1.0}
-        for name in ("a", "b"):
-            if rng.random() < 0.7:
-                values[name] = vc.symbol(rng.choice(symbols), 0.5)
-            else:
-                values[name] = rng.choice((0.5, 2.0))
-        values["n"] = rng.choice((64, vc.symbol("n", 64)))
-        names = [parameter.name for parameter in kernel.program.parameters]
-        kernel.launch(**{name: value for name, value in values.items() if name in names})
-
-    with device.record(fuse=fuse) as graph:
-        for _ in range(rng.choice((1, 2, 3))):
-            form = rng.random()
-            if form < 0.3:
-                with graph.repeat(rng.choice((1, 2, 3))):
-                    for _ in range(rng.choice((1, 3))):
-                        launch(rng.randrange(40))
-            elif form < 0.6:
-                source, target = rng.sample(range(3), 2)
-                kernel, a = rng.choice(kernels[:2]), vc.symbol(rng.choice(symbols), 0.5)
-                for place in rng.sample(range(40), 20):
-                    x, z = (pool[which][64 * place : 64 * place + 64] for which in (source, target))
-                    kernel.launch(**{**({"b": a} if kernel is kernels[0] else {}), "x": x, "z": z, "a": a})
-            else:
-                for _ in range(rng.choice((2, 4, 8))):
-                    launch(rng.randrange(40))
-    return graph, pool
-
-
-@pytest.mark.thin
-@pytest.mark.parametrize("number", [40, pytest.param(4000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
-def test_random_recordings_leave_the_same_bytes(device: vc.Device, number: int) -> None:
-    kernels = [device.compile(program) for program in (scaled(), turned(), counted(), sums())]
-    counts: Counter[str] = Counter()
-    for seed in range(number):
-        results: list[list[Any]] = []
-        for fuse in (False, True):
-            graph, pool = random_graph(device, kernels, seed, fuse=fuse)
-            rng = random.Random(seed)
-            found: list[Any] = []
-            for turn in range(5):
-                values = {
-                    name: rng.choice((64, 30, 0)) if name == "n" else rng.choice((0.0, -0.0, 1.5, -2.0, float("inf")))
-                    for name in graph.symbols
-                    if rng.random() < 0.6
-                }
-                (graph.update if turn == 2 else graph.replay)(**values)
-                found.append([array.numpy() for array in pool])
-            results.append(found)
-        text = graph.explain()
-        counts["cells"] += " of device memory" in text
-        counts["by value"] += " by value" in text
-        counts["tables"] += "with a table" in text
-        counts["merged"] += "are one kernel" in text
-        for turn, (plain, fused) in enumerate(zip(*results, strict=True)):
-            try:
-                for a, b in zip(plain, fused, strict=True):
-                    assert_same(a, b)
-            except AssertionError as error:
-                raise AssertionError(f"seed {seed}, turn {turn}: {error}\n{text}") from None
-    print(counts)
-    assert all(counts[what] > number // 10 for what in ("cells", "by value", "tables", "merged")), counts
-
-
 # ---- failures --------------------------------------------------------------------------------------------------------
 
 
@@ -459,70 +334,3 @@ def test_any_call_that_fails_while_cells_are_made_leaves_the_recorded_graph(
                 counts["as recorded" if "as recorded" in graph.explain() else "cells"] += 1
             del graph, last
     assert counts["told"] > 5 if lasting else counts["as recorded"] > 5, counts
-
-
-# ---- replays that make no objects ------------------------------------------------------------------------------------
-
-
-def test_values_of_every_kind_take_the_way_that_fits_them(device: vc.Device) -> None:
-    """Plain values, others that must be converted, arrays of other sizes and wrong values, in turn, by both ways."""
-    kernel = device.compile(scaled())
-    x, small = floats(device, 3, 64), floats(device, 5, 40)
-    y, z = floats(device, 0, 64), floats(device, 0, 64)
-    with device.record() as graph:
-        kernel.launch(vc.symbol("x", x), y, vc.symbol("a", 2.0), vc.symbol("b"))
-        z.fill(vc.symbol("b"))
-        z[:40].copy_from(vc.symbol("s", small))
-
-    def check(x: float, a: float, b: float, s: float = 5) -> None:
-        np.testing.assert_array_equal(y.numpy(), np.full(64, x * a + b, F32))
-        np.testing.assert_array_equal(z.numpy(), np.repeat(F32([s, b]), [40, 24]))
-
-    with pytest.raises(TypeError, match="replay\\(\\) needs a value for b"):
-        graph.replay(a=1.0)
-    for one in (1.0, F32(1), 1, np.float64(1), True):
-        if isinstance(one, bool):
-            with pytest.raises(TypeError):
-                graph.replay(b=one)
-            continue
-        graph.replay(b=one)
-        check(3, 2, 1)
-    graph.replay(b=0.5, a=4.0, x=x, s=x[:40])
-    check(3, 4, 0.5, 3)
-    graph.replay(b=0.5, s=x[:7])
-    np.testing.assert_array_equal(z.numpy(), np.repeat(F32([3, 0.5]), [7, 57]))
-    with pytest.raises((TypeError, ValueError)):
-        graph.replay(b=0.5, x=small)  # as many elements as the result
-    with pytest.raises(TypeError, match="no symbol c"):
-        graph.replay(b=0.5, c=1.0)
-    with pytest.raises(TypeError):
-        graph.replay(b=0.5, x=device.zeros(64, vc.i32))
-    freed = floats(device, 1, 64)
-    freed.free()
-    with pytest.raises(ValueError, match="freed"):
-        graph.replay(b=0.5, x=freed)
-    with pytest.raises((TypeError, ValueError)):
-        graph.replay(b=0.5, x=y)  # which is written
-    graph.replay(b=0.5)
-    check(3, 2, 0.5)
-    graph.update(b=7.0)
-    graph.replay(a=1.0)
-    check(3, 1, 7)
-
-
-def test_an_update_before_all_values_are_known_is_not_lost(device: vc.Device) -> None:
-    kernel = device.compile(scaled())
-    x, y = floats(device, 3), floats(device, 0)
-    for fuse in (False, True):
-        with device.record(fuse=fuse) as graph:
-            kernel.launch(x, y, vc.symbol("a", 2.0), vc.symbol("b"))
-        graph.replay(b=1.0)
-        graph.update(a=10.0)
-        for b in (1.0, 2.0):
-            graph.replay(b=b)
-            assert first(y) == 30 + b
-        graph.update(b=5.0)
-        graph.replay(a=1.0)
-        assert first(y) == 8
-        graph.replay()
-        assert first(y) == 35

@@ -16,7 +16,7 @@ from vyre_cuda.runtime.kernel import tables_entry
 from vyre_cuda.testing.emulator import Emulator
 
 from .graph_checks import F32
-from .test_graph_tables import arrays, evens, kinds, sums
+from .table_kernels import arrays, evens, kinds, sums
 
 N = 8  # rows of each kernel
 

@@ -9,7 +9,8 @@ import pytest
 
 import vyre_cuda as vc
 
-from .varied_recordings import KINDS, Kernels, Varied, compare, kind_of
+from .varied_programs import Kernels
+from .varied_recordings import KINDS, Varied, compare, kind_of
 
 SLICE = 500
 PLAIN = 100

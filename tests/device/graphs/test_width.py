@@ -12,7 +12,7 @@ import pytest
 
 import vyre_cuda as vc
 
-from .varied_recordings import evens, own
+from .varied_programs import evens, own
 
 MOST = 8
 SIZE = 48
