@@ -96,8 +96,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _load_profile(*, is_thinned: bool, is_seeded: bool) -> None:
-    """A loaded machine is not a wrong result; and whether a short run passes is a fact of the commit."""
-    unhurried = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+    """A loaded machine or a long program is no wrong result, and whether a short run passes is a fact of the commit."""
+    unrelated = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large]
+    unhurried = hypothesis.settings(deadline=None, suppress_health_check=unrelated)
     hypothesis.settings.register_profile("unhurried", unhurried)
     hypothesis.settings.register_profile("thinned", unhurried, max_examples=10, derandomize=not is_seeded)
     hypothesis.settings.load_profile("thinned" if is_thinned else "unhurried")
