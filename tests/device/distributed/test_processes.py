@@ -187,7 +187,7 @@ def test_a_rank_that_is_killed_is_named_to_the_others(start, gpus, small):
     last = len(ended) - 1
     for status, output in ended[:-1]:
         assert status == 0, output
-        assert f"told True rank {last} of {len(ended)} ranks is gone" in output
+        assert f"told rank {last} of {len(ended)} ranks is gone" in output
     assert ended[-1][0] == -9
 
 
@@ -234,7 +234,7 @@ def test_a_rank_that_is_killed_in_a_replay_is_named_to_the_others(start, gpus, s
 
     for status, output in ended[:-1]:
         assert status == 0, output
-        assert f"told True rank {len(ended) - 1} of {len(ended)} ranks is gone" in output
+        assert f"told rank {len(ended) - 1} of {len(ended)} ranks is gone" in output
         assert "refused from then on" in output
         assert "closed [1, 1]" in output
     assert ended[-1][0] == -9
@@ -261,7 +261,7 @@ def test_rank_0_that_is_killed_is_named_to_all_others(start, gpus, scene):
     assert ended[0][0] == -9
     for status, output in ended[1:]:
         assert status == 0, output
-        assert f"told True rank 0 of {len(ended)} ranks is gone" in output
+        assert f"told rank 0 of {len(ended)} ranks is gone" in output
 
 
 @pytest.mark.thin
@@ -289,9 +289,7 @@ def test_ranks_killed_while_they_record_are_named_at_the_replay(start, gpus):
 
     for status, output in ended[1:3]:
         assert status == 0, output
-        assert "told True rank" in output
-        assert "gone" in output
-        assert "0" in output.split("told True")[1].split("of")[0] or "3" in output.split("told True")[1].split("of")[0]
+        assert re.search("told (rank [03] of 4 ranks is|ranks 0, 3 of 4 ranks are) gone", output), output
 
 
 @pytest.mark.thin
@@ -304,7 +302,7 @@ def test_forks_of_a_rank_are_no_ranks(start):
         assert f"child this process is a fork of the one that is rank {rank}, and cannot be a rank" in output
     status, output = ended[0]
     assert status == 0, output
-    assert "told True rank 1 of 2 ranks is gone" in output
+    assert "told rank 1 of 2 ranks is gone" in output
 
 
 @pytest.mark.thin
