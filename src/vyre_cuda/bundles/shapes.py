@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from vyre_cuda.descriptors.signature import HOST_OPS, Step, steps_of
+from vyre_cuda.descriptors.signature import Step, steps_of
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.call.walked import work_of
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size, elements, extent_name, extent_names
-from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.ops import HOST_OPS, OPS
 from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.walk import expressions
 

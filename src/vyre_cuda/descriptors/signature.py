@@ -12,7 +12,7 @@ from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.call.geometry import array_sizes, size_key
 from vyre_cuda.ir.call.walked import work_of
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Parameter, Scalar, Size, extent_name, extent_names
-from vyre_cuda.ir.core.ops import OPS
+from vyre_cuda.ir.core.ops import HOST_OPS, OPS
 from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.core.walk import expressions
@@ -43,7 +43,6 @@ OF_NO_PARAMETER = ("report", "grid_barrier")
 # `what` is a leaf or the code of an op of `ir.core.ops`; `width` the bits of its result, negative if signed.
 Step: TypeAlias = tuple[int, int, int]
 LEAF_CONSTANT, LEAF_SIZE, LEAF_SCALAR = -1, -2, -3
-HOST_OPS = ("add", "subtract", "multiply", "floor_divide", "minimum", "maximum", "cast")
 # Widths of scalars that are not integers.
 WIDTH_FLOAT, WIDTH_BOOL = 0, 1
 

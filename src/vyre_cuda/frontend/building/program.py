@@ -16,7 +16,7 @@ from vyre_cuda.frontend.rewriting.function import Rewritten
 from vyre_cuda.frontend.source import FunctionSource
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.handles import Buffer
-from vyre_cuda.ir.call.walked import Walk, walks_of
+from vyre_cuda.ir.call.walked import Walk, turned, walks_of
 from vyre_cuda.ir.core.nodes import Id, Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
@@ -58,8 +58,9 @@ def build(definition: Definition, types: Mapping[str, Type], constants: Mapping[
 
 def _work_on_axes(builder: Builder) -> None:
     """Without `vc.work`, a work item for each element of the first output, else of the first inout, if it has several
-    axes and the body asks for an id along each of them: x along the last one. Not where threads go through another
-    array instead, which then is a matter of each call (`ir.call.walked`)."""
+    axes and the body asks for an id along each of them: x along the last one, or each id along the axis that it is used
+    for (`out[j, i]` of a transpose). Not where threads go through another array instead, which then is a matter of each
+    call (`ir.call.walked`)."""
     out = next((each for kind in ("out", "inout") for each in builder._parameters if each.kind == kind), None)
     if builder._work is not None or out is None or out.kind == "scalar" or out.ndim not in (2, 3):
         return
@@ -68,6 +69,10 @@ def _work_on_axes(builder: Builder) -> None:
     if not any(each.kind == "global_id" and each.axis == out.ndim - 1 for each in ids):
         return
     shape = Buffer(builder._scope, out.name, out.type, out.kind, out.ndim).shape
+    order = turned(body, builder._block, out)
+    if order:
+        builder.work(*[shape[axis] for axis in order])
+        return
     through = walks_of(tuple(builder._parameters), body, builder._block, builder._scope.index, out, out.ndim)
     if {walk.axis for walk in through} == {walk.axis for walk in through if _is_as_long(builder, out, walk)}:
         builder.work(*reversed(shape))

@@ -75,7 +75,7 @@ def launch_geometry(
     if 0 not in blocks:
         _check_grid(program, blocks, f"work of {' x '.join(map(str, extents))} items")
     for walk in walked.walks(program):
-        _check_walk(program, walk, blocks[walk.axis] * block[walk.axis], sizes)
+        _check_walk(program, walk, blocks[walk.axis] * block[walk.axis], sizes, scalars)
     return Geometry(blocks, block, work)
 
 
@@ -225,10 +225,13 @@ def _check_grid(program: Program, blocks: Dim3, why: str) -> None:
             )
 
 
-def _check_walk(program: Program, walk: walked.Walk, threads: int, sizes: Sizes) -> None:
+def _check_walk(program: Program, walk: walked.Walk, threads: int, sizes: Sizes, scalars: Mapping[str, int]) -> None:
     """ValueError where threads without a stated number of work items would leave out elements of an array."""
     name, extent = walk.extent.buffer, sizes[size_key(walk.extent)]
-    if extent <= threads + walk.beyond:
+    if extent <= threads * walk.scale + walk.beyond:
+        return
+    sizes = _all_sizes(program, sizes)
+    if any(threads >= int(host_value(bound, sizes, scalars)[0]) + more for bound, more in walk.bounds):
         return
     primary = primary_buffer(program)
     assert primary is not None

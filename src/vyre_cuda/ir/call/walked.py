@@ -4,56 +4,57 @@ threads there are.
 Where a program names no work, a launch has a thread for each element of its first result. That is what is meant if
 threads store to this result at their own number. It is not if the result is a histogram or a few sums, and `x[i]` of a
 longer array `x` is what the threads are for: then the rest of `x` would be left out in silence. So a launch is refused
-if it has fewer threads than such an `x` has elements.
+if it has fewer threads than such an `x` has elements, unless a condition like `i < n` around every access shows that
+those that are missing would do nothing.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from vyre_cuda.ir.core.nodes import (
     Apply,
-    Assign,
     Atomic,
     Const,
     Expr,
-    For,
     Id,
+    If,
     Let,
     Load,
     Local,
     Parameter,
     Position,
+    Return,
     Size,
     Stmt,
     Store,
-    Var,
 )
 from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.types import Type, u64
-from vyre_cuda.ir.core.walk import expressions, operands, statements
+from vyre_cuda.ir.core.walk import bodies, expressions, operands, statements
+from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
 
-# What an index has of the number of its thread on an axis: the number, or parts that make it up together.
-_NUMBER, _BLOCK, _THREAD, _QUOTIENT, _REST = 1, 2, 4, 8, 16
-_WHOLE = (_NUMBER, _BLOCK | _THREAD, _QUOTIENT | _REST)
-_KINDS = {"global_id": _NUMBER, "block_id": _BLOCK, "thread_id": _THREAD}
-# Ops that leave different numbers different, as a rule.
-_SUMS = ("add", "subtract", "multiply", "negative", "invert", "add_saturate", "subtract_saturate", "left_shift")
-_KEEPING = frozenset((*_SUMS, "cast", "minimum", "maximum", "where", "bitwise_xor", "bitwise_or", "reverse_bits"))
-_DIVIDING = ("floor_divide", "trunc_divide", "right_shift")
-_FOLDING = ("remainder", "fmod", "bitwise_and")
+if TYPE_CHECKING:
+    from vyre_cuda.ir.call import thread_numbers
+    from vyre_cuda.ir.call.thread_numbers import Bounds, Numbers
+else:
+    thread_numbers = later("vyre_cuda.ir.call.thread_numbers")
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A buffer, or one of its axes, with `extent` elements: every access is at the number of the thread on `axis` of
-    the launch plus a constant, of which the greatest is `beyond`."""
+    """A buffer, or one of its axes, with `extent` elements: but for accesses at constants, every one is at the number
+    of the thread on `axis` of the launch times `scale` plus a constant, so that threads 0 to n - 1 reach all of
+    `scale * n + beyond` elements that threads reach. A thread accesses nothing where one of `bounds` does not hold."""
 
     extent: Size
     axis: int
     beyond: int
+    scale: int = 1
+    bounds: tuple[tuple[Expr, int], ...] = ()
 
 
 def walks(program: Program) -> tuple[Walk, ...]:
@@ -78,17 +79,37 @@ def walks_of(
     has one axis, or `axes` of them, with its elements."""
     if _is_plain(body, primary.name, axes):
         return ()
-    used: dict[str, list[Expr]] = defaultdict(list)
-    for buffer, at in _accesses(body):
-        used[buffer].append(at)
-    numbers = _Numbers(body, block)
-    unsure = {0, 1, 2} - {axis for axis in numbers.own(used[primary.name]) if axis < axes}
+    numbers = thread_numbers.Numbers(body, block)
+    used: dict[str, list[tuple[Expr, Bounds]]] = defaultdict(list)
+    for name, at, bounds in _Accesses(numbers).of(body, frozenset()):
+        used[name].append((at, bounds))
+    indices = [at for at, _ in used[primary.name]]
+    unsure = {0, 1, 2} - {axis for axis in numbers.own(indices) if axis < axes}
+    behind = numbers.behind(indices)
+    further: Bounds = frozenset()
+    if behind is not None:
+        unsure.add(behind[0])
+        further = frozenset([(behind[0], Size(index, primary.name), behind[1])])
     found: list[Walk] = []
     for parameter in parameters:
         if parameter.is_buffer and parameter is not primary and used[parameter.name]:
-            along = _along(parameter, used[parameter.name], numbers, index)
+            along = _along(parameter, used[parameter.name], further, numbers, index)
             found += [walk for walk in along if walk.axis in unsure]
     return tuple(found)
+
+
+def turned(body: tuple[Stmt, ...], block: tuple[int, int, int], out: Parameter) -> tuple[int, ...]:
+    """The axis of `out` at which each id of the launch is used, from x on, where every access shows that and it is not
+    the usual one, the last axis first; else ()."""
+    numbers = thread_numbers.Numbers(body, block)
+    usual = tuple(reversed(range(out.ndim)))
+    orders: set[tuple[int, ...]] = set()
+    for at in [at for name, at, _ in _Accesses(numbers).of(body, frozenset()) if name == out.name]:
+        on = [numbers.own([part]) for part in at.indices] if isinstance(at, Position) else []
+        if sorted(map(sorted, on)) != [[axis] for axis in range(out.ndim)]:
+            return ()
+        orders.add(tuple([on.index({axis}) for axis in range(out.ndim)]))
+    return orders.pop() if len(orders) == 1 and orders != {usual} else ()
 
 
 def work_of(program: Program, primary: Parameter) -> Expr:
@@ -105,11 +126,31 @@ def work_of(program: Program, primary: Parameter) -> Expr:
         if walk.axis == 0:
             above = Apply(u64, "add", (size, Const(u64, block.bits - 1)))
             blocks = Apply(u64, "floor_divide", (above, block))
-        reached: Expr = Apply(u64, "multiply", (blocks, block))
-        reached = Apply(u64, "add", (reached, Const(u64, walk.beyond)))
-        spare = Apply(u64, "subtract", (reached, _wide(walk.extent)))
+        threads = Apply(u64, "multiply", (blocks, block))
+        spare = Apply(u64, "subtract", (_reached(walk, threads), _needed(walk)))
         work = Apply(u64, "add", (work, Apply(u64, "minimum", (spare, Const(u64, 0)))))
     return work
+
+
+def _reached(walk: Walk, threads: Expr) -> Expr:
+    scaled = Apply(u64, "multiply", (threads, Const(u64, walk.scale))) if walk.scale != 1 else threads
+    return Apply(u64, "add", (scaled, Const(u64, walk.beyond)))
+
+
+def _needed(walk: Walk) -> Expr:
+    """How many elements must be reached, without a difference that is below zero."""
+    needed = _wide(walk.extent)
+    for bound, more in walk.bounds:
+        if bound.type.kind == "signed":
+            bound = Apply(bound.type, "maximum", (bound, Const(bound.type, 0)))
+        threads = _wide(bound)
+        if more < 0:
+            threads = Apply(u64, "maximum", (threads, Const(u64, -more)))
+            threads = Apply(u64, "subtract", (threads, Const(u64, -more)))
+        elif more > 0:
+            threads = Apply(u64, "add", (threads, Const(u64, more)))
+        needed = Apply(u64, "minimum", (needed, _reached(walk, threads)))
+    return needed
 
 
 def _wide(expr: Expr) -> Expr:
@@ -136,119 +177,64 @@ def _is_plain(body: tuple[Stmt, ...], buffer: str, axes: int) -> bool:
     return named <= stored == set(range(axes))
 
 
-def _accesses(body: tuple[Stmt, ...]) -> Iterator[tuple[str, Expr]]:
-    for statement in statements(body):
-        if isinstance(statement, (Store, Atomic)):
-            yield statement.buffer, statement.index
-        for expr in expressions(operands(statement)):
-            if isinstance(expr, Load):
-                yield expr.buffer, expr.index
+class _Accesses:
+    """The accesses of a program, each with what its thread's number is below where it has an effect.
+
+    What a let reads counts where the let is used.
+    """
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+
+    def of(self, body: tuple[Stmt, ...], bounds: Bounds) -> Iterator[tuple[str, Expr, Bounds]]:
+        for statement in body:
+            if isinstance(statement, If):
+                holds = bounds | self._numbers.bounds(statement.condition, True)
+                fails = bounds | self._numbers.bounds(statement.condition, False)
+                returns = bool(statement.then) and isinstance(statement.then[-1], Return)
+                idle = fails if len(statement.then) == 1 and returns else bounds
+                within = idle if statement.orelse or returns else holds
+                yield from self._read((statement.condition,), within)
+                yield from self.of(statement.then, holds)
+                yield from self.of(statement.orelse, fails)
+                bounds = fails if returns else bounds
+            elif not isinstance(statement, Let):
+                if isinstance(statement, (Store, Atomic)):
+                    yield statement.buffer, statement.index, bounds
+                yield from self._read(operands(statement), bounds)
+                for _, inner in bodies(statement):
+                    yield from self.of(inner, bounds)
+
+    def _read(self, roots: Iterable[Expr], bounds: Bounds) -> Iterator[tuple[str, Expr, Bounds]]:
+        seen: set[str] = set()
+        work = list(roots)
+        while work:
+            for expr in expressions([work.pop()]):
+                if isinstance(expr, Load):
+                    yield expr.buffer, expr.index, bounds
+                elif isinstance(expr, Local) and expr.name not in seen and expr.name in self._numbers.lets:
+                    seen.add(expr.name)
+                    work.append(self._numbers.lets[expr.name])
 
 
-def _along(parameter: Parameter, indices: list[Expr], numbers: _Numbers, index: Type) -> Iterator[Walk]:
-    """The axes of a buffer on which every access is at the thread's number plus a constant."""
+def _along(
+    parameter: Parameter, used: list[tuple[Expr, Bounds]], further: Bounds, numbers: Numbers, index: Type
+) -> Iterator[Walk]:
+    """The axes of a buffer on which every access is at the thread's number, or a multiple of it, plus a constant."""
+    common = frozenset.intersection(*[bounds for _, bounds in used]) | further
     for axis in range(parameter.ndim):
-        parts = [each.indices[axis] if isinstance(each, Position) else each for each in indices]
+        parts = [each.indices[axis] if isinstance(each, Position) else each for each, _ in used]
         places = [numbers.place(part) for part in parts]
-        kinds = {place and (place.kind, place.axis) for place in places}
-        if len(kinds) == 1 and places[0] is not None and places[0].kind == "global_id":
-            beyond = max(place.above for place in places if place is not None)
-            extent = Size(index, parameter.name, None, axis if parameter.shape else None)
-            yield Walk(extent, places[0].axis, max(beyond, 0))
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """`above` more than an id, or, with the kind `first`, than the first number of the block; `constant`: than 0."""
-
-    kind: str
-    axis: int
-    above: int
-
-
-class _Numbers:
-    """What the values of a program have of the numbers of their threads."""
-
-    def __init__(self, body: tuple[Stmt, ...], block: tuple[int, int, int]) -> None:
-        self._block = block
-        self._places: dict[str, _Place | None] = {}
-        self._parts: dict[str, dict[int, int]] = defaultdict(dict)  # of locals, by axis
-        assigned: list[tuple[str, Expr]] = []
-        for statement in statements(body):
-            if isinstance(statement, Let):
-                self._places[statement.name] = self.place(statement.value)
-            if isinstance(statement, (Let, Var, Assign)):
-                assigned.append((statement.name, statement.value))
-            elif isinstance(statement, For):
-                assigned.append((statement.name, statement.start))
-        for _ in range(2):  # the second time sees what a loop has assigned
-            for name, value in assigned:
-                _unite(self._parts[name], self._parts_of(value))
-
-    def own(self, indices: Iterable[Expr]) -> set[int]:
-        """The axes of the launch on which one of these has the whole number of the thread."""
-        parts = [part for index in indices for part in self._parts_of(index).items()]
-        return {axis for axis, has in parts if any(has & whole == whole for whole in _WHOLE)}
-
-    def _parts_of(self, expr: Expr) -> dict[int, int]:
-        match expr:
-            case Id() if expr.kind in _KINDS:
-                return {expr.axis: _KINDS[expr.kind]}
-            case Local():
-                return self._parts[expr.name]
-            case Position():
-                return self._united(expr.indices)
-            case Apply() if expr.op in _KEEPING:
-                return self._united(expr.operands[expr.op == "where" :])
-            case Apply() if expr.op in _DIVIDING or expr.op in _FOLDING:
-                part = _QUOTIENT if expr.op in _DIVIDING else _REST
-                parts = self._parts_of(expr.operands[0])
-                return {axis: part for axis, has in parts.items() if has not in (_BLOCK, _THREAD)}
-            case _:
-                return {}
-
-    def _united(self, exprs: tuple[Expr, ...]) -> dict[int, int]:
-        united: dict[int, int] = {}
-        for expr in exprs:
-            _unite(united, self._parts_of(expr))
-        return united
-
-    def place(self, expr: Expr) -> _Place | None:
-        """Where an index is; None where that is not an id, or the first number of the block, plus a constant."""
-        match expr:
-            case Id():
-                return _Place(expr.kind, expr.axis, 0)
-            case Const() if expr.type.is_integer:
-                return _Place("constant", 0, _signed(expr))
-            case Local():
-                return self._places.get(expr.name)
-            case Apply() if expr.op == "cast" and expr.type.is_integer:
-                return self.place(expr.operands[0])
-            case Apply() if expr.op in ("add", "subtract", "multiply"):
-                left, right = [self.place(operand) for operand in expr.operands]
-                return self._combined(expr.op, left, right) if left and right else None
-            case _:
-                return None
-
-    def _combined(self, op: str, left: _Place, right: _Place) -> _Place | None:
-        if op != "subtract" and (left.kind == "constant" or right.kind in ("block_id", "first")):
-            left, right = right, left
-        if op == "multiply":
-            whole = right.kind == "block_dim" or (right.kind, right.above) == ("constant", self._block[left.axis])
-            return _Place("first", left.axis, 0) if whole and left.kind == "block_id" and not left.above else None
-        if right.kind == "constant":
-            return _Place(left.kind, left.axis, left.above + (right.above if op == "add" else -right.above))
-        if (op, left.kind, right.kind, left.axis) == ("add", "first", "thread_id", right.axis):
-            return _Place("global_id", left.axis, left.above + right.above)
-        return None
-
-
-def _signed(constant: Const) -> int:
-    """The constant as a signed number: what is added to an unsigned one may stand for one less."""
-    half = 1 << (constant.type.bits - 1)
-    return (constant.bits + half) % (2 * half) - half
-
-
-def _unite(parts: dict[int, int], more: dict[int, int]) -> None:
-    for axis, part in more.items():
-        parts[axis] = parts.get(axis, 0) | part
+        moving = [place for place in places if place is not None and place.kind != "constant"]
+        kinds = {(place.kind, place.axis, place.scale) for place in moving}
+        if None in places or len(kinds) != 1 or moving[0].kind not in ("global_id", "tiles"):
+            continue
+        place = moving[0]
+        last: dict[int, int] = {}  # by what remains of the offset: threads behind the last one go on from it
+        for offset in sorted({offset for each in moving for offset in each.offsets}):
+            last[offset % place.scale] = offset
+        beyond = min(last.values()) if place.kind == "global_id" else 0
+        extent = Size(index, parameter.name, None, axis if parameter.shape else None)
+        bounds = [(bound, more) for on, bound, more in common if on == place.axis and bound != extent]
+        bounds.sort(key=repr)
+        yield Walk(extent, place.axis, max(beyond, 0), place.scale, tuple(bounds))

@@ -233,6 +233,9 @@ _WARP = (
 )
 WARP_OPS: dict[str, WarpOp] = {op.name: op for op in _WARP}
 
+# Ops that the host computes in sizes, work and what these must reach.
+HOST_OPS = ("add", "subtract", "multiply", "floor_divide", "minimum", "maximum", "cast")
+
 BY_CODE: dict[int, Op] = {op.code: op for op in _ROWS}
 ATOMICS_BY_CODE: dict[int, AtomicOp] = {op.code: op for op in _ATOMICS}
 WARP_OPS_BY_CODE: dict[int, WarpOp] = {op.code: op for op in _WARP}
