@@ -6,9 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <vyre_cuda.h>
 
-#include "support.h"
+#include "layer.h"
 
 enum { MOST = 8, MAX_PARAMETERS = 16 };
 
@@ -36,15 +35,6 @@ static vyc_context *context;
 static vyc_prepared *prepared;
 static uint32_t block; /* threads */
 static worker workers[MOST];
-
-static void check(vyc_status status, const char *what) {
-  if (status == VYC_OK) return;
-  vyc_error error = {.struct_size = sizeof error};
-  vyc_last_error(&error);
-  raw_fail("%s: %s", what, error.message);
-}
-
-#define VYC(call) check(vyc_##call, #call)
 
 /* ---- the kernel and its arguments ----------------------------------------------------------- */
 

@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <vyre_cuda.h>
 
-#include "support.h"
+#include "layer.h"
 
 enum { WARM = 2, FORMS = 4 };
 
@@ -29,15 +28,6 @@ static vyc_prepared *prepared, *entry;
 static vyc_stream *stream;
 static uint32_t count, elements;
 static const float FACTOR = 2.5f;
-
-static void check(vyc_status status, const char *what) {
-  if (status == VYC_OK) return;
-  vyc_error error = {.struct_size = sizeof error};
-  vyc_last_error(&error);
-  raw_fail("%s: %s", what, error.message);
-}
-
-#define VYC(call) check(vyc_##call, #call)
 
 static void open_kernel(const char *driver_path, const char *bundle_path) {
   vyc_driver *driver;
