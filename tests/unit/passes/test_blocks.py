@@ -16,8 +16,8 @@ from vyre_cuda.passes.fuse import decide
 from vyre_cuda.passes.steps import Kind, Refused, Step
 from vyre_cuda.records import replace
 
+from .merged_steps import N, array, check, recorded
 from .test_fuse import ends
-from .test_merge import N, array, check, recorded
 
 BLOCK = 96
 

@@ -17,9 +17,9 @@ from vyre_cuda.passes.repeats import Until, merge_repeated
 from vyre_cuda.passes.steps import Kind, Refused, Step
 from vyre_cuda.records import replace
 
+from .merged_steps import N, array, check, recorded
 from .test_blocks import barriers, evaluated, step, turned
 from .test_fuse import ends
-from .test_merge import N, array, check, recorded
 
 TIMES = 5
 
