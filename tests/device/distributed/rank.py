@@ -442,7 +442,7 @@ def interrupted(device: vc.Device) -> None:
             x.numpy()
     except KeyboardInterrupt:
         print("interrupted", comm.is_closed, device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
-        _come(comm, "interrupted")
+        _meet(comm, "interrupted")
 
 
 def ending_with_work_in_flight(device: vc.Device) -> None:
