@@ -19,7 +19,7 @@ from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.check.validate import check
-from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
+from vyre_cuda.ir.core.program import Program, ProgramSource, no_program, program_of
 from vyre_cuda.passes.pipeline import prepared
 from vyre_cuda.passes.specialize import specialized
 
@@ -93,7 +93,7 @@ def bundle(
     for each in [programs] if isinstance(programs, (Program, ProgramSource)) else list(programs):
         program = program_of(each)
         if program is None:
-            raise TypeError(f"a bundle takes Programs, not a {type(each).__name__} (a Builder needs .build())")
+            raise no_program("a bundle takes Programs", each)
         check(program)
         given.append(program)
     recorded = {name: graph.bundled() for name, graph in (graphs or {}).items()}

@@ -7,7 +7,7 @@ from vyre_cuda.codegen.lower import check_options
 from vyre_cuda.codegen.lowering.recorded import RecordedLowering
 from vyre_cuda.codegen.lowering.recorded import Rewrite as Rewrite
 from vyre_cuda.ir.check.validate import check
-from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
+from vyre_cuda.ir.core.program import Program, ProgramSource, no_program, program_of
 
 
 def rewrites(
@@ -49,7 +49,7 @@ def rewrites(
     """
     found = program_of(program)
     if found is None:
-        raise TypeError(f"rewrites takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+        raise no_program("rewrites takes a Program", program)
     check(found)
     check_options(precision, bounds, max_ulp)
     lowering = RecordedLowering(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.ir.check.validate import check
-from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
+from vyre_cuda.ir.core.program import Program, ProgramSource, no_program, program_of
 
 
 def ptx(
@@ -43,6 +43,6 @@ def ptx(
     """
     found = program_of(program)
     if found is None:
-        raise TypeError(f"ptx takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+        raise no_program("ptx takes a Program", program)
     check(found)
     return lower(found, Target.parse(target), precision=precision, bounds=bounds, max_ulp=max_ulp).ptx

@@ -18,7 +18,7 @@ from vyre_cuda.ir.call.call import Call, assertion_error, bind
 from vyre_cuda.ir.call.geometry import Geometry
 from vyre_cuda.ir.check import validate
 from vyre_cuda.ir.core.nodes import UNSPECIFIED_BYTE, Atomic, GridBarrier, LocalArray, Table, While
-from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
+from vyre_cuda.ir.core.program import Program, ProgramSource, no_program, program_of
 from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.ir.core.walk import assert_sites, declared_name, statements
 from vyre_cuda.ir.semantics.elementwise import Array
@@ -82,7 +82,7 @@ def evaluate(
     """
     found = program_of(program)
     if found is None:
-        raise TypeError(f"evaluate takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+        raise no_program("evaluate takes a Program", program)
     if check not in (None, "initialized"):
         raise ValueError(f'check={check!r}; vc.evaluate has check="initialized"')
     validate.check(found)

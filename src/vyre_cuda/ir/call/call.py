@@ -237,9 +237,10 @@ def _array(program: Program, what: str, parameter: Parameter, value: Any) -> Arr
         )
     if value.dtype != parameter.type.dtype:
         swapped = value.dtype.newbyteorder() == parameter.type.dtype
+        converted = f"{parameter.name}.astype(vc.{parameter.type}.dtype)"
         raise TypeError(
             f"{program.name}: {what} is an array of {value.dtype}{' (another byte order)' if swapped else ''}; "
-            f"it needs {parameter.type.dtype}"
+            f"it needs {parameter.type.dtype}{f' (write {converted})' if what.startswith('argument') else ''}"
         )
     sizes.check_indexable(program, what, value.size)
     return value

@@ -7,6 +7,7 @@ when it is compiled or evaluated.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.ir.core.nodes import Expr, OwnArray, Parameter, SharedArray, Source, Stmt
@@ -115,6 +116,12 @@ def program_of(given: object) -> Program | None:
     if isinstance(given, Program):
         return given
     return given.program() if isinstance(given, ProgramSource) else None
+
+
+def no_program(taking: str, given: object) -> TypeError:
+    """What to raise where `taking`, such as "compile takes a Program", is given something else."""
+    way = "decorate it with @vc.kernel" if isinstance(given, FunctionType) else "a Builder needs .build()"
+    return TypeError(f"{taking}, not a {type(given).__name__} ({way})")
 
 
 def primary_buffer(program: Program) -> Parameter | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.errors import Error
 from vyre_cuda.ir.check.validate import check
-from vyre_cuda.ir.core.program import Program, ProgramSource, program_of
+from vyre_cuda.ir.core.program import Program, ProgramSource, no_program, program_of
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.range_names import COMPILE
@@ -99,7 +99,7 @@ class Compiling:
         """
         found = program_of(program)
         if found is None:
-            raise TypeError(f"compile takes a Program, not a {type(program).__name__} (a Builder needs .build())")
+            raise no_program("compile takes a Program", program)
         program = found
         values: tuple[Known, ...] = ()
         if specialize is not None:

@@ -154,7 +154,10 @@ def check_array(
     if is_foreign(value):
         value = _adopted(device, program, what, value, stream)
     if not isinstance(value, DeviceArray):
-        raise TypeError(f"{program.name}: {what} is a {type(value).__name__}; a launch needs an array in device memory")
+        raise TypeError(
+            f"{program.name}: {what} is a {type(value).__name__}; a launch needs an array in device memory (write "
+            f"device.array({parameter.name}), or call the kernel)"
+        )
     array = _checked(device, program, what, parameter, value)
     if array.size > program.index.maximum:
         raise ValueError(
