@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from vyre_cuda.ir.call.walked import walks
 from vyre_cuda.ir.core.nodes import Const, Expr, Let, Load, Local, Parameter, Scalar, Stmt
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
@@ -17,9 +18,10 @@ from vyre_cuda.records import replace
 
 
 def of_geometry(program: Program) -> set[str]:
-    """The scalars that decide how many threads a launch has, or what sizes its arrays have."""
+    """The scalars that decide how many threads a launch has, whether they suffice, or what sizes its arrays have."""
     declared = [e for p in program.parameters if p.is_buffer for e in p.declared]
-    return {part.name for part in expressions((*(program.work or ()), *declared)) if isinstance(part, Scalar)}
+    bounds = [bound for walk in walks(program) for bound, _ in walk.bounds]
+    return {part.name for part in expressions((*(program.work or ()), *declared, *bounds)) if isinstance(part, Scalar)}
 
 
 def with_cells(program: Program, names: Collection[str]) -> Program:

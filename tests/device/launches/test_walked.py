@@ -61,6 +61,34 @@ def test_graphs(device: vc.Device, kernel: vc.Kernel, fuse: bool) -> None:
     assert out.numpy().sum() == 200
 
 
+@vc.kernel
+def up_to(x: vc.In[vc.u32], n: vc.i32):
+    out = vc.output(vc.u32, 7)
+    i = vc.global_id.x
+    if i < n:
+        vc.atomic_add(out, x[i] % 7, 1)
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_a_number_that_a_condition_compares_counts_in_each_replay(device: vc.Device, fuse: bool) -> None:
+    kernel, many, out = up_to.on(device), device.array(MANY), device.zeros(7, vc.u32)
+    with device.record(fuse=fuse) as graph:
+        kernel.launch(many, vc.symbol("n", 100), out)
+    graph.replay(n=200)
+    assert out.numpy().sum() == 200
+    with pytest.raises(ValueError, match=REFUSED):
+        graph.replay(n=257)
+    assert out.numpy().sum() == 200
+
+
+def test_a_number_that_a_condition_compares_counts_in_a_recorded_call(device: vc.Device) -> None:
+    call = up_to.on(device).record(MANY, 100)
+
+    assert call.replay(MANY, 200).sum() == 200
+    with pytest.raises(ValueError, match=REFUSED):
+        call.replay(MANY, 257)
+
+
 def test_workers(device: vc.Device, kernel: vc.Kernel) -> None:
     with device.worker([kernel]) as worker:
         assert worker.call(kernel, FEW).sum() == 200

@@ -14,6 +14,7 @@ from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda._native.memory import memory
 from vyre_cuda.errors import Error
 from vyre_cuda.ir.call import call as calls
+from vyre_cuda.ir.call.walked import walks
 from vyre_cuda.ir.core.nodes import Const, Parameter, Size
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of, value_of
@@ -183,6 +184,7 @@ def _pinned(kernel: Kernel, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.
 
 
 def _has_plain_sizes(program: Program) -> bool:
-    """Whether no size and no work depends on a scalar."""
+    """Whether no size, no work and nothing that this must reach depends on a scalar."""
     sizes = [extent for p in program.parameters for extent in p.declared]
-    return program.work is None and all(isinstance(size, (Const, Size)) for size in sizes)
+    plain = program.work is None and not any(walk.bounds for walk in walks(program))
+    return plain and all(isinstance(size, (Const, Size)) for size in sizes)
