@@ -330,6 +330,7 @@ class LeakCheck:
 
     def __init__(self, emulator: Emulator) -> None:
         gc.collect()
+        vc.Device("emulator").close()  # what captured graphs of other tests held goes with the next open
         self._emulator = emulator
         self._before = emulator.live()
 
