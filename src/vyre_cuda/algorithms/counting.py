@@ -129,6 +129,8 @@ def _edge_dtype(x: Any) -> np.dtype[Any]:
 
 def _edges(x: Any, bins: Any, range_: Any) -> Any:
     """The edges that `bins` names or that it has in the range, with NumPy's type."""
+    if isinstance(bins, str):
+        raise TypeError(f"bins={bins!r}: NumPy's rules for bins are not here; write a number, or the edges")
     if np.ndim(bins) == 0:
         return np.histogram_bin_edges(np.empty(0, _edge_dtype(x)), bins=bins, range=_range_of(x, range_))
     edges = np.asarray(bins, dtype=np.float64)

@@ -48,6 +48,8 @@ def put_values(x: Any, indices: Any, values: Any, mode: str) -> None:
     """`put` on either kind of array."""
     _check_mode(mode)
     if isinstance(x, np.ndarray):
+        if isinstance(values, np.ndarray) and values.dtype != x.dtype:
+            raise TypeError(f"values are of {values.dtype}, the array of {x.dtype}: convert them first")
         np.put(x, indices, values, mode=mode)  # type: ignore[arg-type]
         return
     require_device_array("x", x)

@@ -27,6 +27,8 @@ def segmented(name: str, x: Any, offsets: Any, out: Any) -> Any:
         raise TypeError("segmented_min takes numbers, not bools")
     how = combining(name, type_)
     if isinstance(x, np.ndarray):
+        if offsets.dtype.kind not in "iu":
+            raise TypeError(f"offsets are of {offsets.dtype}; they must be integers")
         return _on_host(how, x, offsets, out)
     require_device_array("offsets", offsets)
     if not offsets.type.is_integer:

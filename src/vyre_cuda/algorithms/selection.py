@@ -65,13 +65,13 @@ def nonzeros(x: Any, out: Any, count: Any) -> Any:
     """`nonzero` on either kind of array."""
     if isinstance(x, (DeviceArray, np.ndarray)) and not x.ndim:
         raise ValueError("nonzero takes an array with at least one axis: reshape it to (1,)")
+    if out is not None and isinstance(x, (DeviceArray, np.ndarray)) and x.ndim != 1:
+        raise ValueError("out= and count= are for arrays with one axis: reshape the array")
     if isinstance(x, np.ndarray):
         found = np.nonzero(x)
-        return (_counted(found[0], out, count),) if out is not None else found
+        return found if out is None and count is None else (_counted(found[0], out, count),)
     require_device_array("x", x)
     work = Work(x)
-    if out is not None and x.ndim != 1:
-        raise ValueError("out= and count= are for arrays with one axis: reshape the array")
     if x.ndim != 1:
         work.refuse_in_recording("nonzero", f"reshape the array to one axis, and {_REMEDY}")
     places = _selected(work, "nonzero", select.Selection(x.type, None), (x,), x.size, x.size, out, count)

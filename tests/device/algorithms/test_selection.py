@@ -251,3 +251,18 @@ def test_out_of_a_transpose_in_numpy() -> None:
     x, out = drawn(vc.f32, 12).reshape(3, 4), np.empty((4, 3), np.float32)
     assert algorithms.transpose(x, out=out) is out
     assert_same(x.T.copy(), out)
+
+
+def test_numpy_arrays_are_refused_where_device_arrays_are(device: vc.Device) -> None:
+    for there in (np.asarray, lambda x: device.array(np.asarray(x))):
+        x = there(drawn(vc.f32, 12).reshape(3, 4))
+        with pytest.raises(ValueError, match="one axis"):
+            algorithms.nonzero(x, there(np.empty(12, np.int64)), count=there(np.empty(1, np.uint64)))
+        with pytest.raises(TypeError, match="given together"):
+            algorithms.nonzero(there(np.ones(3, np.float32)), count=there(np.empty(1, np.uint64)))
+        with pytest.raises(TypeError, match="write a number, or the edges"):
+            algorithms.histogram(x, "auto")
+        with pytest.raises(TypeError, match="must be integers"):
+            algorithms.segmented_sum(there(np.ones(4, np.float32)), there(np.array([0.0, 2.5])))
+        with pytest.raises(TypeError, match="convert them first"):
+            algorithms.put(x, there(np.array([0])), there(np.array([1.5])))
