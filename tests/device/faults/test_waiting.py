@@ -409,3 +409,31 @@ def test_a_wait_ends_with_what_was_given_before_it(own_device: vc.Device, emulat
         enough.set()
         thread.join()
         emulator.set("delay_us", 0)
+
+
+def test_a_negative_timeout_is_refused_before_anything_is_started(device: vc.Device) -> None:
+    saxpy, x = device.compile(programs.saxpy()), np.ones(8, np.float32)
+    stream, pending = device.stream(), saxpy.submit(x, x, 2.0)
+    event, worker = stream.record(), device.worker([saxpy])
+    waits = [
+        lambda: pending.result(-1),
+        lambda: device.synchronize(-1),
+        lambda: stream.synchronize(timeout=-0.5),
+        lambda: event.synchronize(timeout=float("-inf")),
+        lambda: saxpy(x, x, 2.0, timeout=-1),
+        lambda: worker.call(saxpy, x, x, 2.0, timeout=-1),
+        lambda: worker.pause(-1),
+        lambda: worker.close(-1),
+        lambda: device.close(-1),
+    ]
+    device.synchronize()
+    before = device.stats()
+
+    for wait in waits:
+        with pytest.raises(ValueError, match="None waits without a limit"):
+            wait()
+
+    after = device.stats()
+    assert (after.host_dispatches, after.worker_calls) == (before.host_dispatches, before.worker_calls)
+    np.testing.assert_array_equal(worker.call(saxpy, x, x, 2.0), pending.result(0))  # none is paused or closed
+    worker.close()

@@ -44,6 +44,11 @@ cdef class Ticket:
         return ticket_wait(self._h, nanoseconds(timeout))
 
 
+def require_timeout(timeout: float | None) -> None:
+    """The error of a wait for a timeout that is no number of seconds, before there is something to wait for."""
+    nanoseconds(timeout)
+
+
 cdef extern from "<sys/prctl.h>":
     int prctl(int option, unsigned long value)
     int PR_SET_TIMERSLACK

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_cuda._native.call import dispatch
 from vyre_cuda._native.call.dispatch import Dispatcher
 from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
+from vyre_cuda._native.call.ticket import require_timeout
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.core.module import Module
 from vyre_cuda._native.core.status import AssertReport
@@ -66,6 +67,7 @@ class CompileTimes:
 
     @property
     def total_ns(self) -> int:
+        """The sum of all stages."""
         return sum(
             (self.reading_ns, self.passes_ns, self.lowering_ns, self.linking_ns, self.loading_ns, self.writing_ns)
         )
@@ -80,8 +82,9 @@ class Kernel(Dispatcher, Runs):
     `Device.pinned_empty` and `Device.register`, and slices of them, are used in place; large results are allocated in
     such memory. inout arrays are not changed; their new contents are returned. `out=` gives memory for results, on the
     host or on the device, `grid=` overrides the number of blocks, and `iterations=` runs the kernel this many times,
-    each on the results of the previous one. TypeError for arity, dtype and kind, ValueError for size, shape and
-    contiguity.
+    each on the results of the previous one. `timeout=` is a limit in seconds, unless a parameter has this name:
+    KernelTimeoutError if the kernel takes longer. TypeError for arity, dtype and kind, ValueError for size, shape and
+    contiguity, OverflowError for a number that its type does not hold, and KernelAssertionError for a failed assertion.
     """
 
     device: Device
@@ -277,6 +280,7 @@ class Kernel(Dispatcher, Runs):
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, grid: Any, iterations: Any) -> Any:
         if "timeout" in kwargs and not any(p.name == "timeout" for p in self.program.parameters):
             timeout = kwargs.pop("timeout")
+            require_timeout(timeout)
             return self.submit(*args, out=out, grid=grid, iterations=iterations, **kwargs).result(timeout)
         arguments, results = self._bound(args, kwargs, out, grid, iterations)
         try:
