@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from vyre_cuda.frontend.building.declarations import Declaration
 from vyre_cuda.frontend.current import running
 from vyre_cuda.ir.builder.effects import AtomicMethods, WarpMethods
@@ -140,8 +142,13 @@ def unrolled(*values: Any) -> Iterable[Any]:
     -------
     tuple or range
         The values.
+
+    Raises
+    ------
+    TypeError
+        Neither whole numbers nor something to iterate over, such as a value of the device.
     """
-    if len(values) == 1 and not isinstance(values[0], int):
+    if len(values) == 1 and not isinstance(values[0], (int, np.integer)):
         return tuple(values[0])
     return range(*values)
 

@@ -24,10 +24,15 @@ _IN_OTHER_WORDS = (
         "a value of the device has no truth value in Python, which runs this: compare single values, and decorate a "
         "function with @vc.func",
     ),
-    ("must be real number, not Value", "a value of the device in a function of Python: write vc.sqrt(x) and the like"),
+    (
+        "must be real number, not Value",
+        "a value of the device in a function of Python: write the one of vc, as in vc.sqrt(x) for math.sqrt(x); "
+        "docs/functions.md lists them",
+    ),
     (
         "operand 'Value' does not support ufuncs (__array_ufunc__=None)",
-        "a value of the device in a function of NumPy: write vc.sqrt(x) and the like",
+        "a value of the device in a function of NumPy: write the one of vc, as in vc.sqrt(x) for np.sqrt(x); "
+        "docs/functions.md lists them",
     ),
     (
         "float() argument must be a string or a real number, not 'Value'",

@@ -1671,3 +1671,23 @@ def op_before_the_value() -> Any:
         x[0] = vc.warp_scan("add", x[0])
 
     return f
+
+
+@wrong
+def dtype_as_value() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = x.dtype
+
+    return f
+
+
+@wrong
+def text_as_value() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = "x"
+
+    return f

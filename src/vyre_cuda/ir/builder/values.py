@@ -51,10 +51,12 @@ class Value(Expression):
 
     @property
     def type(self) -> Type:
+        """Its type."""
         return self._node.type
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of its type."""
         return self.type.dtype
 
     def read(self) -> Value:
@@ -199,9 +201,15 @@ def _read(operand: Operand, source: Source, what: str) -> Value | Number | np.ge
         return operand
     if isinstance(operand, (bool, int, float)):
         return operand
-    raise TypeError(
-        f"{what}: {type(operand).__name__} where an expression or a number is needed; read an element as x[i]"
-    )
+    raise TypeError(f"{what}: {_instead_of_value(operand)}")
+
+
+def _instead_of_value(operand: Any) -> str:
+    """What was given where a value is needed, and what to write."""
+    if isinstance(operand, (np.dtype, Type)):
+        return "a type where an expression or a number is needed; calling a type converts a value, as in vc.f32(x)"
+    said = f"{type(operand).__name__} where an expression or a number is needed"
+    return said if operand is None or isinstance(operand, str) else f"{said}; read an element as x[i]"
 
 
 def _own_type(operand: Any) -> Type | None:
