@@ -54,11 +54,15 @@ def local(
     ------
     UnsupportedError
         NCCL is not installed; it says what to install.
+    KernelTimeoutError, CommunicationError
+        NCCL has not connected them in time, or cannot.
     ValueError
-        No devices, one GPU twice, or a negative `small`.
+        No devices, one GPU twice, a negative `small`, or a `timeout` or `limit` that is not more than 0.
     """
     if small is not None and small < 0:
         raise ValueError(f"small={small}; it must be 0 or more")
+    if not timeout > 0 or not limit > 0:
+        raise ValueError(f"timeout={timeout!r}, limit={limit!r}; both must be more than 0 seconds")
     given = list(devices)
     places = [(device.properties.is_emulator, device.properties.ordinal) for device in given]
     if not given or len(set(places)) != len(places):
@@ -279,7 +283,13 @@ class LocalCommunicator:
 
     def close(self) -> None:
         """Wait for the devices' work and end the group. Graphs that have its collectives end before; their replays are
-        refused from then on."""
+        refused from then on. Closing again does nothing.
+
+        Raises
+        ------
+        Error
+            Those of asynchronous launches, apart from collectives that have failed.
+        """
         self._end(None)
 
     def _end(self, timeout: float | None) -> None:

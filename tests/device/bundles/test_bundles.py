@@ -99,7 +99,7 @@ def test_a_worker_is_no_kernel_to_be_launched(path: Path, device: vc.Device) -> 
     bundle = vc.load_bundle(path)
 
     assert [name for name, kernel in bundle.kernels.items() if kernel.is_worker] == ["adding"]
-    with pytest.raises(vc.UnsupportedError, match="worker"):
+    with pytest.raises(vc.UnsupportedError, match=r"worker\('adding'\) gives it"):
         bundle.on(device)["adding"]
     assert sorted(bundle.on(device)) == ["add_to", "adding_clear_bytes", "saxpy"]
 

@@ -222,6 +222,12 @@ def test_one_gpu_twice_is_no_group(devices):
         vc.distributed.local([devices[0], devices[0]])
 
 
+@pytest.mark.parametrize("name", ["timeout", "limit"])
+def test_a_time_that_is_not_more_than_0_is_refused(devices, name):
+    with pytest.raises(ValueError, match="more than 0 seconds"):
+        vc.distributed.local(devices, **{name: -1.0})
+
+
 @pytest.mark.emulator
 def test_work_that_never_ends_is_ended_at_the_limit_and_waits_say_why(devices):
     with vc.distributed.local(devices[:2], limit=0.5) as comm:

@@ -289,6 +289,10 @@ def test_host_memory_and_arrays_of_no_protocol_are_refused(device: vc.Device) ->
         vc.from_dlpack(F32(1), device=device)
     with pytest.raises(ValueError, match="name the device"):
         vc.from_dlpack(np.zeros(4, F32))
+    with pytest.raises(TypeError, match="a list has no __dlpack__"):
+        vc.from_dlpack([1.0])
+    with pytest.raises(TypeError, match="not a list"):
+        device.empty_like([1.0])  # type: ignore[arg-type]
 
 
 def test_an_array_of_a_gpu_is_refused_by_the_emulator(device: vc.Device) -> None:

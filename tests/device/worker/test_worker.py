@@ -458,6 +458,8 @@ def test_other_refusals(device: vc.Device, worker: vc.Worker, saxpy: vc.Kernel) 
     for idle in (0, -1.0, float("nan"), 1e9):
         with pytest.raises(ValueError, match="idle"):
             device.worker([saxpy], idle=idle)
+    with pytest.raises(TypeError, match="must be an int"):
+        device.worker([saxpy], blocks=1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs a kernel"):
         device.worker([])
     with pytest.raises(ValueError, match="not a kernel of this worker"):

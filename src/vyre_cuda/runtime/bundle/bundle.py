@@ -32,11 +32,14 @@ _ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class BundledKernel:
-    """A kernel in a bundle. `program` has the parameters, sizes, block and work of the program, and its body if
-    `has_source`; `targets` are those it was compiled for, in ascending order, `cubins` those with machine code, and
-    `specialize` has the values by name that it was compiled for. `is_worker`: it is a worker,
-    no kernel, and its parameters have the names of the worker's kernels. `is_rows`: it is the entry for many launches
-    as one, and its parameters have the names of the kernels that these are of."""
+    """A kernel in a bundle.
+
+    `program` has the parameters, sizes, block and work of the program, and its body if `has_source`; `targets` are
+    those it was compiled for, in ascending order, `cubins` those with machine code, and `specialize` has the values by
+    name that it was compiled for. `is_worker`: it is a worker, no kernel, and its parameters have the names of the
+    worker's kernels. `is_rows`: it is the entry for many launches as one, and its parameters have the names of the
+    kernels that these are of.
+    """
 
     name: str
     program: Program
@@ -169,6 +172,8 @@ def load_bundle(source: str | os.PathLike[str] | bytes | bytearray | memoryview)
         It is in a newer format.
     OSError
         The file cannot be read.
+    TypeError
+        Neither a path nor bytes.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return Bundle(bytes(source))

@@ -10,7 +10,7 @@ from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.bundles.graphs import LAUNCH, ROWS
 from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
 from vyre_cuda.descriptors.signature import OF_NO_PARAMETER, STREAMING, cover_of
-from vyre_cuda.errors import Error
+from vyre_cuda.errors import Error, UnsupportedError
 from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
@@ -38,8 +38,8 @@ _SITE_KINDS: Final[dict[int, SiteKind]] = {1: "assert", 2: "bounds"}
 class LoadedBundle(Mapping[str, Kernel]):
     """The kernels of a bundle on a device, by name; made by `Bundle.on`.
 
-    A look-up raises KeyError for an unknown name, UnsupportedError if the bundle has no code that the device can run,
-    and CompileError if the driver rejects the code.
+    A look-up raises KeyError for an unknown name, UnsupportedError for a worker and where the bundle has no code that
+    the device can run, and CompileError if the driver rejects the code.
     """
 
     def __init__(self, bundle: Bundle, device: Device) -> None:
@@ -55,6 +55,11 @@ class LoadedBundle(Mapping[str, Kernel]):
             return kernel
         if name not in self.bundle.kernels or self.bundle.kernels[name].is_rows:
             raise KeyError(name)
+        if self.bundle.kernels[name].is_worker:
+            raise UnsupportedError(
+                f"{name} is a worker, not a kernel: worker({name!r}) gives it, and [...] each of its kernels",
+                capability="worker",
+            )
         with self._lock:
             if name not in self._loaded:
                 self._loaded[name], self._variants[name] = _load(self.bundle, self.device, name)
@@ -79,6 +84,8 @@ class LoadedBundle(Mapping[str, Kernel]):
             There is none.
         UnsupportedError
             The device cannot run one of its kernels.
+        ResourceError
+            The device has no memory left.
         """
         if name not in self.bundle.graphs:
             raise KeyError(name)
@@ -122,8 +129,8 @@ class LoadedBundle(Mapping[str, Kernel]):
         ------
         KeyError
             There is none.
-        ValueError
-            `blocks` or `idle` is out of range.
+        ValueError, TypeError
+            `blocks` or `idle` is out of range, or not a number.
         UnsupportedError
             The bundle has no code that the device can run.
         """

@@ -88,14 +88,19 @@ class Compiling:
 
         Raises
         ------
+        ProgramError
+            The program, or the function that it is made of, is not valid.
         ValueError
             `block` is given for a program that depends on its block, because it has shared arrays, barriers, warp
             operations, or thread_id, block_id, block_dim, grid_dim or lane_id. Or `specialize` names what the program
-            does not have, or a size that its declarations contradict.
+            does not have, or a size that its declarations contradict. Or another option is out of range, such as an
+            unknown `precision` or a `max_ulp` below 0.5.
         TypeError, OverflowError
-            A value of `specialize` is not of the parameter's type.
+            Not a program, or a value of `specialize` that is not of the parameter's type.
         UnsupportedError
             No form of an op is that accurate, or no launch of the kernel could work; it names every limit then.
+        CompileError
+            The driver rejected the kernel.
         """
         found = program_of(program)
         if found is None:
@@ -186,9 +191,9 @@ class Compiling:
         Raises
         ------
         ValueError
-            Another name.
+            Another name, or another option of `compile` out of range.
         TypeError
-            An op without a type.
+            An op without a type, or neither a program, a type nor a name.
         """
         used = {name: value for name, value in (("order", order), ("scope", scope)) if value is not None}
         options = {
@@ -239,8 +244,12 @@ class Compiling:
 
         Raises
         ------
+        TypeError
+            The image is neither text nor bytes, or the signature is not text.
         ValueError
             No such kernel, or another signature.
+        UnsupportedError
+            More parameters than a launch takes.
         CompileError
             The driver rejected the image.
         """

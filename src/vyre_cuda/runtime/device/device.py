@@ -66,8 +66,8 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
     ----------
     which
         The number of a CUDA device, or "cuda:1"; "cuda" for the first one; "emulator", which runs on the CPU, or
-        "emulator:1"; or "auto" for what VYRE_CUDA_DEVICE names, else a CUDA device if there is one, else the emulator
-        with a RuntimeWarning.
+        "emulator:1"; or "auto" for what VYRE_CUDA_DEVICE names, else the first CUDA device, else the emulator with a
+        RuntimeWarning, unless VYRE_CUDA_REQUIRE_GPU is set.
     check
         The mistakes in programs, one name or several, that the emulator looks for: for "races", a wait raises
         DataRaceError, for "initialized" UninitializedError.
@@ -79,7 +79,7 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
     UnsupportedError
         `check` is given for a CUDA device.
     TypeError, ValueError
-        Another name of a device or of a check.
+        Another name of a device or of a check, or VYRE_CUDA_EMULATOR_DEVICES is not a number from 1 to 8.
     """
 
     def __init__(self, which: int | str = 0, *, check: str | Iterable[str] | None = None) -> None:
@@ -113,8 +113,8 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
     def peers(self) -> tuple[PeerInfo, ...]:
         """The other devices of the same driver, in order of their numbers, and whether this one can reach their memory.
 
-        Copies between arrays go from memory to memory then, and `enable_peer` is possible; else copies go by way of the
-        host.
+        Where it can, copies between arrays go from memory to memory, and `enable_peer` is possible; else copies go by
+        way of the host.
         """
         return peers.peers_of(self)
 
@@ -199,8 +199,9 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
         kernels
             Kernels of this device, programs or kernel functions without open parameters; up to 63.
         blocks
-            Blocks of the device that take calls, up to 32. 1: it runs all calls, one after the other. With several,
-            calls run side by side, except those of which one writes a device array that the other uses.
+            Blocks of the device that take calls, up to 32 and as many as it has multiprocessors. 1: it runs all calls,
+            one after the other. With several, calls run side by side, except those of which one writes a device array
+            that the other uses.
         idle
             Seconds without a call after which it ends, until the next call; more than 0 and at most 3,600.
 
@@ -212,17 +213,30 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
         Raises
         ------
         UnsupportedError
-            A kernel has barriers of the grid, assertions, `bounds="trap"` or prints, or was loaded without its source;
-            or the kernels do not fit into one.
+            A kernel has barriers of the grid, assertions, `bounds="trap"` or prints, comes from `load`, or from a
+            bundle without its body; or the kernels do not fit into one.
         ValueError
-            A kernel of another device, or a duration or a number of blocks out of range.
+            No kernel, a kernel of another device, or a duration or a number of blocks out of range.
+        TypeError
+            Not a kernel or program, or the number of blocks is not an int.
         """
         return workers.Worker(self, kernels, blocks=blocks, idle=idle)
 
     # ---- streams and life -------------------------------------------------------------------------------------------
 
     def stream(self) -> Stream:
-        """A new stream; its work is ordered only within the stream and by events."""
+        """A new stream; its work is ordered only within the stream and by events.
+
+        Returns
+        -------
+        Stream
+            The stream.
+
+        Raises
+        ------
+        DeviceUnavailableError
+            The device is closed.
+        """
         return Stream(self.context)
 
     if TYPE_CHECKING:  # defined by Allocator
@@ -246,6 +260,8 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
 
         Raises
         ------
+        ValueError
+            The timeout is negative; the device stays open.
         KernelTimeoutError
             Work has not ended. The device is closed anyway, and the driver keeps what that work uses until the process
             ends.
@@ -288,7 +304,18 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
 
 
 def devices() -> list[DeviceInfo]:
-    """The devices that can be opened, without creating a context: CUDA devices in ordinal order, then emulated ones."""
+    """The devices that can be opened, without opening one: CUDA devices by number, then emulated ones.
+
+    Returns
+    -------
+    list of DeviceInfo
+        What names each; without a CUDA driver only the emulated ones.
+
+    Raises
+    ------
+    ValueError
+        VYRE_CUDA_EMULATOR_DEVICES is not a number from 1 to 8.
+    """
     found = []
     try:
         driver = cuda_driver()
@@ -312,9 +339,10 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
     Parameters
     ----------
     array
-        An object with `__dlpack__`, in the memory of a GPU.
+        An object with `__dlpack__`, in the memory of a GPU; of a device array, a view. With `device`, an object with
+        `__cuda_array_interface__` will do.
     device
-        The device that the array is to belong to; None for a Device of its GPU.
+        The device that the array is to belong to; None opens the Device of its GPU.
 
     Returns
     -------
@@ -324,12 +352,16 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
     Raises
     ------
     BufferError, TypeError, ValueError
-        What is not supported about the array: host memory, another GPU, a dtype, strides.
+        Not such an array, or what is not supported about it: host memory, another GPU, a dtype, strides.
     """
     if isinstance(array, DeviceArray) and (device is None or device is array.device):
         view: DeviceArray = array._view(0, array.shape)
         return view
     if device is None:
+        if not hasattr(array, "__dlpack_device__"):
+            raise TypeError(
+                f"a {type(array).__name__} has no __dlpack__; __cuda_array_interface__ will do with device="
+            )
         kind, ordinal = array.__dlpack_device__()
         if int(kind) not in (interop.CUDA, interop.CUDA_MANAGED):
             raise ValueError(

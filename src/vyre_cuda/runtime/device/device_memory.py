@@ -39,12 +39,12 @@ class Memory:
         def _refuse_in_recording(self, what: str) -> None: ...
 
     def array(self, data: np.ndarray[Any, np.dtype[Any]]) -> DeviceArray:
-        """Copy a NumPy array to device memory.
+        """Copy a NumPy array to device memory; in a recording at each replay.
 
         Parameters
         ----------
         data
-            An array of a type that programs have, of any strides.
+            An array of a type that programs have, of any strides; in a recording a page-locked and contiguous one.
 
         Returns
         -------
@@ -55,6 +55,8 @@ class Memory:
         ------
         TypeError
             Not a NumPy array, or of a type that programs do not have.
+        RecordingError
+            In a recording, the array is not page-locked.
         ResourceError
             The device has no memory left.
         """
@@ -84,6 +86,10 @@ class Memory:
         ------
         TypeError, ValueError, OverflowError
             Not a shape, not a type, or not a value of the type.
+        RecordingError
+            A symbol outside of a recording.
+        UnsupportedError
+            In a recording, a value of 8 bytes whose halves differ; 0 is none.
         ResourceError
             The device has no memory left.
         """
@@ -97,7 +103,7 @@ class Memory:
         Parameters
         ----------
         array
-            A device array or a NumPy array.
+            A device array or a NumPy array; one without axes counts as one of one element.
 
         Returns
         -------
@@ -107,10 +113,12 @@ class Memory:
         Raises
         ------
         TypeError
-            A dtype that programs do not have.
+            Neither, or a dtype that programs do not have.
         ResourceError
             The device has no memory left.
         """
+        if not isinstance(array, DeviceArray):
+            transfers.require_array("empty_like", array)
         return self._new(array.shape or (1,), array.dtype)
 
     def _empty(self, n: int | tuple[int, ...], type: Type) -> DeviceArray:
@@ -127,7 +135,7 @@ class Memory:
     def upload(self, items: Iterable[tuple[DeviceArray, Host] | tuple[DeviceArray, int, Host]]) -> None:
         """Write many ranges, in this order; adjacent ranges are copied as one.
 
-        It returns once all data has been read.
+        It returns once all data has been read. In a recording each is copied at every replay.
 
         Parameters
         ----------
@@ -140,6 +148,8 @@ class Memory:
             Data of another dtype; then nothing has been written.
         ValueError
             A range outside its array, or an array of another device; then nothing has been written.
+        RecordingError
+            In a recording, data that is not page-locked.
         """
         given = transfers.listed("upload", items)
         rows = [transfers.upload_item(self, item) for item in given]  # type: ignore[arg-type]
@@ -168,6 +178,8 @@ class Memory:
         ------
         TypeError, ValueError
             As for `upload`.
+        RecordingError
+            The thread is recording a graph of the device: `Graph.download` records a copy.
         """
         self._refuse_in_recording("download()")
         rows = [transfers.download_item(self, item) for item in transfers.listed("download", items)]  # type: ignore[arg-type]
@@ -194,6 +206,8 @@ class Memory:
 
         Raises
         ------
+        TypeError, ValueError
+            Not a shape, or not a type.
         ResourceError
             The driver cannot lock as much memory.
         """
@@ -219,7 +233,9 @@ class Memory:
         ValueError
             Not contiguous, or overlapping memory that is already page-locked.
         TypeError
-            An array of Python objects.
+            Not a NumPy array, or one of Python objects.
+        ResourceError, DriverError
+            The driver cannot lock the memory.
         """
         transfers.require_array("register", array)
         if array.dtype.hasobject:
@@ -229,7 +245,13 @@ class Memory:
         return memory.register(self.context, array)
 
     def memory_stats(self) -> MemoryStats:
-        """Bytes live and idle, of device and page-locked memory; blocks no longer in use count as idle."""
+        """Bytes live and idle, of device and page-locked memory; blocks no longer in use count as idle.
+
+        Returns
+        -------
+        MemoryStats
+            The numbers of now.
+        """
         stats = self.context.memory_stats()
         return MemoryStats(**{name: stats[name] for name in MemoryStats.__slots__})
 
@@ -246,8 +268,8 @@ class Memory:
     def set_memory_budget(self, *, device_bytes: int | None = None, pinned_bytes: int | None = None) -> None:
         """Set how many bytes at most are kept idle for reuse.
 
-        A device starts with a quarter of its memory, and a sixteenth of that size of page-locked memory. What exceeds
-        the budget is returned to the driver, least recently used first.
+        Until it is set, a device keeps up to a quarter of the size of its memory, and up to a sixteenth of that size of
+        page-locked memory. What exceeds the budget is returned to the driver, least recently used first.
 
         Parameters
         ----------

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.call.worker import WorkerCall, WorkerHandle
 from vyre_cuda._native.core.context import refuse_pickle
@@ -28,8 +30,8 @@ MOST_BLOCKS = 32
 
 @dataclass(frozen=True, slots=True)
 class WorkerStats:
-    """What a worker has done: `calls` that were submitted, `launches` of its blocks, `pauses` of it while it was on the
-    device; `running`: so many of its blocks are there now."""
+    """What a worker has done: how many `calls` it was given, how many `launches` of its blocks it took, and how many
+    `pauses` found it on the device; `running` of its blocks are there now."""
 
     running: int
     calls: int
@@ -63,6 +65,8 @@ class Worker(WorkerHandle):
     ) -> None:
         """`busy`: seconds after which it ends between two calls, and is launched again. `first`: the number of the
         first call, modulo 2^32. `entry`: the kernels as one, and the kernel that clears; None: they are compiled."""
+        if isinstance(blocks, bool) or not isinstance(blocks, (int, np.integer)):
+            raise TypeError(f"blocks={blocks!r}; it must be an int")
         most = min(MOST_BLOCKS, device.properties.multiprocessor_count)
         if not 1 <= blocks <= most:
             raise ValueError(f"blocks={blocks!r}; a worker on this device has 1 to {most}")
@@ -107,7 +111,9 @@ class Worker(WorkerHandle):
             Arguments do not fit.
         UnsupportedError
             A device array, which a later launch could use before the call has ended; or more than 1 MiB of arrays.
-        Error
+        RecordingError
+            The thread is recording a graph of the device.
+        DeviceUnavailableError
             The worker is closed.
         """
         number = self.number_of(kernel)
@@ -143,7 +149,7 @@ class Worker(WorkerHandle):
         Raises
         ------
         TypeError, ValueError, OverflowError
-            Arguments do not fit.
+            Arguments do not fit, or it is not a kernel of the worker.
         """
         kernel = self.kernels[self.number_of(kernel)]
         return WorkerCall(self, kernel, general.device_arguments(kernel, args, kwargs, None, grid))
@@ -162,6 +168,8 @@ class Worker(WorkerHandle):
         ------
         KernelTimeoutError
             A call has not ended; the worker is paused all the same.
+        ValueError
+            The timeout is negative.
         """
         if not self.leave(timeout):
             raise KernelTimeoutError(
@@ -201,6 +209,8 @@ class Worker(WorkerHandle):
         ------
         KernelTimeoutError
             Calls have not ended in this time.
+        ValueError
+            The timeout is negative.
         """
         if not self.shut(timeout):
             raise KernelTimeoutError(
