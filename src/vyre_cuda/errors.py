@@ -69,6 +69,7 @@ class Limit:
 
     @property
     def is_exceeded(self) -> bool:
+        """Whether more is required than available."""
         return self.required > self.available
 
     def __str__(self) -> str:

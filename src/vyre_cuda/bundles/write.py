@@ -79,8 +79,12 @@ def bundle(
     ProgramError
         A program is not valid.
     ValueError
-        An option's unknown word, no target, two programs with one name, a known value that a program cannot have, or a
-        worker of kernels, or one in `many`, that the bundle does not have.
+        An option's unknown word, no program or target, two programs with one name, a known value that a program cannot
+        have, or a worker of kernels, or one in `many`, that the bundle does not have.
+    TypeError
+        Not a program, or `targets` is one name instead of a list.
+    RecordingError
+        A graph is still being recorded.
     UnsupportedError
         A target is too small, a size too complicated, both assemblers are missing, or a worker cannot run a kernel, or
         many launches of one cannot be a single one.

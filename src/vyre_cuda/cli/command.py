@@ -192,14 +192,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_file(add)
     add.add_argument("-o", "--out", type=Path, metavar="OUT.vyre", help="the bundle to write")
-    add.add_argument("--targets", type=_targets, metavar="sm_NN[,sm_NN]", help="GPU generations")
+    add.add_argument(
+        "--targets", type=_targets, metavar="sm_NN[,sm_NN]", help="GPU generations (default: those of vc.bundle)"
+    )
     add.add_argument("--precision", choices=("ieee", "ftz", "fast"), default="ieee", help="of floats (default: ieee)")
     add.add_argument("--bounds", choices=("check", "off", "trap"), default="check", help="of indices (default: check)")
     _add_max_ulp(add)
     _add_specialize(add)
     add.add_argument("--no-source", dest="source", action="store_false", help="leave out the bodies of the programs")
     add.add_argument(
-        "--cubins", action=argparse.BooleanOptionalAction, help="store machine code as well as PTX (needs ptxas)"
+        "--cubins",
+        action=argparse.BooleanOptionalAction,
+        help="store machine code as well as PTX (default: if ptxas or nvJitLink is there)",
     )
     meaning = "write a C++ program with the bundle embedded, and its CMakeLists.txt, to this folder"
     add.add_argument("--launcher", type=Path, metavar="DIR", help=meaning)
@@ -235,7 +239,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_device(parser: argparse.ArgumentParser) -> None:
-    meaning = "auto (default), cuda, an ordinal, or emulator"
+    meaning = "auto (default), cuda, cuda:N, N, emulator or emulator:N"
     parser.add_argument("--device", default=argparse.SUPPRESS, type=_device, help=meaning)
 
 

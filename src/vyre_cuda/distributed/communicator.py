@@ -91,7 +91,9 @@ class Communicator:
         TypeError, ValueError
             Arrays that do not fit, or of another device.
         CommunicationError
-            The communicator was ended: a rank is gone or late.
+            The communicator was closed, or was ended because a rank is gone or late.
+        RecordingError
+            In a recording, a stream is named; or the group is that of `local`, and its `record` was not used.
         """
         number = op_of("all_reduce", op)
         require("all_reduce", "x", x)
@@ -123,7 +125,7 @@ class Communicator:
 
         Raises
         ------
-        TypeError, ValueError, CommunicationError
+        TypeError, ValueError, CommunicationError, RecordingError
             As for `all_reduce`.
         """
         require("all_gather", "x", x)
@@ -160,7 +162,7 @@ class Communicator:
 
         Raises
         ------
-        TypeError, ValueError, CommunicationError
+        TypeError, ValueError, CommunicationError, RecordingError
             As for `all_reduce`.
         """
         number = op_of("reduce_scatter", op)
@@ -195,7 +197,7 @@ class Communicator:
 
         Raises
         ------
-        TypeError, ValueError, CommunicationError
+        TypeError, ValueError, CommunicationError, RecordingError
             As for `all_reduce`.
         """
         require("broadcast", "x", x)
@@ -224,7 +226,7 @@ class Communicator:
 
         Raises
         ------
-        TypeError, ValueError, CommunicationError
+        TypeError, ValueError, CommunicationError, RecordingError
             As for `all_reduce`.
         """
         require("all_to_all", "x", x)
@@ -250,7 +252,7 @@ class Communicator:
 
         Raises
         ------
-        TypeError, ValueError, CommunicationError
+        TypeError, ValueError, CommunicationError, RecordingError
             As for `all_reduce`.
         """
         type_, count = moved(require("send", "x", x), x.size)
@@ -275,7 +277,7 @@ class Communicator:
 
         Raises
         ------
-        TypeError, ValueError, CommunicationError
+        TypeError, ValueError, CommunicationError, RecordingError
             As for `all_reduce`.
         """
         type_, count = moved(require("recv", "x", x), x.size)
@@ -298,7 +300,7 @@ class Communicator:
 
     def close(self) -> None:
         """Wait for the device's work and leave the group. Graphs that have its collectives end before; their replays
-        are refused from then on."""
+        are refused from then on. Closing again does nothing."""
         self._watcher.close(self._member)
         if self._one_shot is not None and not self._member.is_closed:
             self._one_shot.leave()
@@ -306,6 +308,7 @@ class Communicator:
 
     @property
     def is_closed(self) -> bool:
+        """Whether this rank has left the group."""
         return self._member.is_closed
 
     def __enter__(self) -> Communicator:

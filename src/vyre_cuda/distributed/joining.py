@@ -79,7 +79,10 @@ def join(
     CommunicationError
         A rank ended meanwhile, or the ranks do not fit together.
     ValueError
-        No launcher has set a rank, and it was not given; or a negative `small`.
+        No launcher has set a rank, and it was not given; a rank that is none of the group's; a negative `small`, or a
+        `timeout` or `limit` that is not more than 0.
+    TypeError
+        `exchange` does not return bytes.
     """
     if small is not None and small < 0:
         raise ValueError(f"small={small}; it must be 0 or more")

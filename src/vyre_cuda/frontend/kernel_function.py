@@ -47,8 +47,8 @@ _PYTHON_OPTIONS = ("out", "grid")
 class KernelFunction(FunctionDispatcher, ProgramSource):
     """A kernel made by `@vc.kernel`: calling it with arrays and numbers runs it and returns its outputs.
 
-    NumPy arrays run on `vc.default_device()`, device arrays on their own device. Arguments, results, `out=`, `grid=`
-    and `iterations=` are those of a `vc.Kernel`, beside the consts, which are given by keyword or position.
+    NumPy arrays run on `vc.default_device()`, device arrays on their own device. Arguments, results, `out=`, `grid=`,
+    `iterations=` and `timeout=` are those of a `vc.Kernel`, beside the consts, which are given by keyword or position.
     """
 
     def __init__(

@@ -39,7 +39,8 @@ cdef class Call(AnyCall):
         check(vyc_call_create(&self._h, dispatcher._prepared._h, &arguments.run))
 
     def __call__(self, *args):
-        """Launch; with arguments (all parameters in declared order), bind those first, for later launches too."""
+        """Launch; with arguments (all parameters in declared order), bind those first, for later launches too.
+        TypeError, ValueError or OverflowError if they do not fit; then nothing is launched or bound."""
         cdef vyc_status status
         cdef uint32_t origin
         cdef vyc_stream *stream = NULL if self._on is None else self._on._h

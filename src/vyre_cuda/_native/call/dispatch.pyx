@@ -263,7 +263,8 @@ launch_def.ml_meth = <void *>launch_plain
 launch_def.ml_flags = METH_FASTCALL | METH_KEYWORDS
 launch_def.ml_doc = b"""launch(*args, stream=None, grid=None, **kwargs)
 
-Launch on device arrays without waiting. Results are zero where the program does not write.
+Launch on device arrays without waiting. Outs are zero where the program does not write, unless they
+are declared with `zeroed=False`.
 
 Parameters
 ----------
@@ -281,7 +282,9 @@ Raises
 TypeError, ValueError, OverflowError
     Arguments do not fit.
 ResourceError
-    The device cannot launch as much."""
+    The device cannot launch as much.
+RecordingError
+    In a recording, a stream is named."""
 launch = PyDescr_NewMethod(<PyTypeObject *>Dispatcher, &launch_def)
 
 

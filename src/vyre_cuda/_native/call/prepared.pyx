@@ -321,6 +321,7 @@ cdef class AnyCall:
 
     @property
     def values(self) -> tuple[object, ...]:
+        """What is bound now, in the order of the parameters."""
         cdef tuple values
         with cython.critical_section(self):
             values = self._values

@@ -151,6 +151,7 @@ cdef class Recorded:
 
     @property
     def skipped(self) -> int:
+        """How many replays did not run, because their inputs were those of the replay before."""
         return load_u64(self._skipped)
 
     def replay(self, *args, out=None, **kwargs):
@@ -174,6 +175,8 @@ cdef class Recorded:
         ------
         TypeError, ValueError, OverflowError
             Arguments of other sizes or types than those recorded.
+        RecordingError
+            The thread is recording a graph of the device.
         Error
             Those of a call.
         """

@@ -127,8 +127,12 @@ cdef class WorkerHandle:
             More than 1 MiB of host arrays, or memory that another library shares with a stream.
         KernelTimeoutError
             The call has not ended; it goes on.
-        Error
+        RecordingError
+            The thread is recording a graph of the device.
+        DeviceUnavailableError
             The worker is closed.
+        Error
+            Those of the kernel.
         """
         cdef uint32_t number = <uint32_t>self.number(kernel)
         cdef Dispatcher dispatcher = <Dispatcher>self.kernels[number]

@@ -345,7 +345,7 @@ cdef class Context:
 
 
 cdef class Stream:
-    """A stream of a context."""
+    """A stream of a device, made by `Device.stream`: work that it is given runs in order."""
 
     def __init__(self, Context context not None) -> None:
         self._context = context
@@ -358,6 +358,7 @@ cdef class Stream:
 
     @property
     def handle(self) -> int:
+        """The driver's CUstream as a number."""
         cdef uint64_t handle = 0
         check(vyc_stream_handle(self._h, &handle))
         return handle
@@ -374,6 +375,8 @@ cdef class Stream:
         ------
         KernelTimeoutError
             It has not ended.
+        ValueError
+            The timeout is negative.
         Error
             Those of asynchronous launches.
         """
@@ -413,7 +416,18 @@ cdef class Stream:
         return refuse_pickle(self, protocol)
 
     def query(self) -> bool:
-        """Whether all enqueued work has ended."""
+        """Whether all enqueued work has ended.
+
+        Returns
+        -------
+        bool
+            True if nothing is left.
+
+        Raises
+        ------
+        Error
+            Those of asynchronous launches.
+        """
         return ready(vyc_stream_query(self._h))
 
     def record(self) -> Event:
@@ -477,6 +491,8 @@ cdef class Event:
         ------
         KernelTimeoutError
             It has not been reached.
+        ValueError
+            The timeout is negative.
         Error
             Those of asynchronous launches.
         """
@@ -500,7 +516,18 @@ cdef class Event:
         return self._context.awaiting(self)
 
     def query(self) -> bool:
-        """Whether it has been reached."""
+        """Whether it has been reached.
+
+        Returns
+        -------
+        bool
+            True if all work before it has ended.
+
+        Raises
+        ------
+        Error
+            Those of asynchronous launches.
+        """
         return ready(vyc_event_query(self._h))
 
     def elapsed_ms(self, Event start not None) -> float:
@@ -514,7 +541,12 @@ cdef class Event:
         Returns
         -------
         float
-            Milliseconds.
+            Milliseconds; negative if the other event is the later one.
+
+        Raises
+        ------
+        DriverError
+            One of them has not been reached.
         """
         cdef float milliseconds = 0
         check(vyc_event_elapsed(self._h, &milliseconds, start._h))

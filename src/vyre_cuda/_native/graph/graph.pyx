@@ -540,5 +540,7 @@ Raises
 RecordingError
     The graph is still being recorded, or a stream is named in a recording.
 TypeError, ValueError, OverflowError
-    A symbol is unknown or has no value, or a value does not fit its steps."""
+    A symbol is unknown or has no value, or a value does not fit its steps.
+Error
+    At the first replay those of `Graph.compile`."""
 replay = PyDescr_NewMethod(<PyTypeObject *>Replayer, &replay_def)

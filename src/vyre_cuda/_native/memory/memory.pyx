@@ -191,7 +191,7 @@ cdef class Span:
             self._buffer = None
 
     def copy_from(self, data, offset=0):
-        """Write data to this array.
+        """Write data to this array; in a recording at each replay.
 
         Data of another device is copied in call order of both, from memory to memory where `device.peers` says so, else
         by way of the host.
@@ -202,14 +202,17 @@ cdef class Span:
             An array of this array's dtype, a device array of any device among them; in a recording a device array, a
             page-locked array or a symbol.
         offset
-            The element at which it begins.
+            The number of the element at which it begins, in the flat array.
 
         Raises
         ------
         TypeError
-            Another dtype.
+            Not an array, or another dtype.
         ValueError
-            Data that reaches beyond the array; in a recording also data of another device that is not an enabled peer.
+            Data that reaches beyond the array, or an array that was freed; in a recording also data of another device
+            that is not an enabled peer.
+        RecordingError
+            A symbol outside of a recording; in a recording an array that is not page-locked.
         """
         if not copy_in(self, data, offset):
             self._copy_from(data, offset)
@@ -231,7 +234,11 @@ cdef class Span:
         Raises
         ------
         TypeError, ValueError
-            `out` has another dtype or size, is not contiguous or is read-only.
+            `out` has another dtype or size, is not contiguous or is read-only; or this array was freed.
+        RecordingError
+            The thread is recording a graph of the device.
+        Error
+            Those of asynchronous launches before.
         """
         if self.count * self.dtype.itemsize <= VYC_TRY_BYTES:
             if out is not None:
@@ -347,6 +354,8 @@ cdef class Allocator:
 
         Raises
         ------
+        TypeError, ValueError
+            Not a shape, or not a type.
         ResourceError
             The device has no memory left.
         """
@@ -354,7 +363,7 @@ cdef class Allocator:
         return self._empty(n, type) if span is None else span
 
     def zeros(self, n, type):
-        """An array of zeros.
+        """An array of zeros; in a recording it is cleared at each replay.
 
         Parameters
         ----------
@@ -370,6 +379,8 @@ cdef class Allocator:
 
         Raises
         ------
+        TypeError, ValueError
+            Not a shape, or not a type.
         ResourceError
             The device has no memory left.
         """
@@ -393,6 +404,10 @@ cdef class Allocator:
         ------
         KernelTimeoutError
             It has not ended.
+        ValueError
+            The timeout is negative.
+        RecordingError
+            The thread is recording a graph of the device.
         Error
             Those of asynchronous launches.
         """

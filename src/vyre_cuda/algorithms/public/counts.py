@@ -34,7 +34,7 @@ def bincount(x: Either, minlength: int = 0, out: Either | None = None) -> Either
     TypeError
         Not integers, or `out` has another type.
     ValueError
-        A number is negative, there are several axes, or `out` shares memory with `x`.
+        A number or `minlength` is negative, there are several axes, or `out` shares memory with `x`.
     RecordingError
         In a recording, where the call would wait for the greatest number.
     """
@@ -51,9 +51,10 @@ def histogram(
     x
         A device array or a NumPy array.
     bins
-        The number of equal bins, or their edges, ascending.
+        The number of equal bins, or at least two edges, ascending.
     range
         The outer edges, with a number of bins; None for the least and the greatest element, for which the call waits.
+        Elements outside of them are not counted, and neither are NaNs.
     out
         An array of int64 of the same kind for the counts.
 
@@ -65,9 +66,10 @@ def histogram(
     Raises
     ------
     TypeError
-        Not an array, or `out` has another type.
+        Not an array, `bins` is the name of a rule, or `out` has another type.
     ValueError
-        Edges do not ascend, the range is not finite, or `out` has another shape or shares memory with `x`.
+        No bins, edges that do not ascend, a range that is not finite or whose first edge is the greater one, or `out`
+        has another shape or shares memory with `x`.
     RecordingError
         In a recording, with a number of bins and no range.
     """

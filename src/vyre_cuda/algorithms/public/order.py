@@ -35,7 +35,7 @@ def sort(keys: Either, values: Either | None = None, axis: int | None = -1, out:
     TypeError
         Not arrays of one kind, or `out` has other types.
     ValueError
-        Shapes differ, `out` shares memory with an argument, or a row has more than 2^31 keys.
+        There is no such axis, shapes differ, `out` shares memory with an argument, or a row has more than 2^31 keys.
     """
     return sorted_arrays(keys, values, axis, out)
 

@@ -32,9 +32,9 @@ def sum(x: Either, axis: Axis = None, dtype: Any = None, out: Either | None = No
     Raises
     ------
     TypeError
-        Not an array, or `out` has another type.
+        Not an array, `dtype` is none of a sum of such elements, or `out` has another type.
     ValueError
-        `out` has another shape or shares memory with `x`.
+        There is no such axis, or `out` has another shape or shares memory with `x`.
     """
     return reduction("sum", x, axis, dtype, out, keepdims)  # type: ignore[no-any-return]
 
@@ -49,8 +49,8 @@ def prod(x: Either, axis: Axis = None, dtype: Any = None, out: Either | None = N
     axis
         The axis or axes that go; None for all.
     dtype
-        The type of the result, for integers also that of the sums: a type of this package or a NumPy dtype; None for
-        NumPy's.
+        The type of the result, for integers also that of the products: a type of this package or a NumPy dtype; None
+        for NumPy's.
     out
         An array of the same kind for the result, with its shape and type.
     keepdims
@@ -64,15 +64,15 @@ def prod(x: Either, axis: Axis = None, dtype: Any = None, out: Either | None = N
     Raises
     ------
     TypeError
-        Not an array, or `out` has another type.
+        Not an array, `dtype` is none of a product of such elements, or `out` has another type.
     ValueError
-        `out` has another shape or shares memory with `x`.
+        There is no such axis, or `out` has another shape or shares memory with `x`.
     """
     return reduction("prod", x, axis, dtype, out, keepdims)  # type: ignore[no-any-return]
 
 
 def mean(x: Either, axis: Axis = None, dtype: Any = None, out: Either | None = None, keepdims: bool = False) -> Either:
-    """The mean of the elements: their sum, divided by their number.
+    """The mean of the elements: their sum, divided by their number; NaN if there are none.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def mean(x: Either, axis: Axis = None, dtype: Any = None, out: Either | None = N
     TypeError
         Not an array, `dtype` is not a float, or `out` has another type.
     ValueError
-        `out` has another shape or shares memory with `x`.
+        There is no such axis, or `out` has another shape or shares memory with `x`.
     """
     return reduction("mean", x, axis, dtype, out, keepdims)  # type: ignore[no-any-return]
 
@@ -126,7 +126,7 @@ def min(x: Either, axis: Axis = None, out: Either | None = None, keepdims: bool 
     TypeError
         Not an array, or `out` has another type.
     ValueError
-        `out` has another shape or shares memory with `x`, or there are no elements.
+        There is no such axis, there are no elements, or `out` has another shape or shares memory with `x`.
     """
     return reduction("min", x, axis, None, out, keepdims)  # type: ignore[no-any-return]
 
@@ -155,7 +155,7 @@ def max(x: Either, axis: Axis = None, out: Either | None = None, keepdims: bool 
     TypeError
         Not an array, or `out` has another type.
     ValueError
-        `out` has another shape or shares memory with `x`, or there are no elements.
+        There is no such axis, there are no elements, or `out` has another shape or shares memory with `x`.
     """
     return reduction("max", x, axis, None, out, keepdims)  # type: ignore[no-any-return]
 
@@ -184,7 +184,7 @@ def any(x: Either, axis: Axis = None, out: Either | None = None, keepdims: bool 
     TypeError
         Not an array, or `out` has another type.
     ValueError
-        `out` has another shape or shares memory with `x`.
+        There is no such axis, or `out` has another shape or shares memory with `x`.
     """
     return reduction("any", x, axis, None, out, keepdims)  # type: ignore[no-any-return]
 
@@ -213,7 +213,7 @@ def all(x: Either, axis: Axis = None, out: Either | None = None, keepdims: bool 
     TypeError
         Not an array, or `out` has another type.
     ValueError
-        `out` has another shape or shares memory with `x`.
+        There is no such axis, or `out` has another shape or shares memory with `x`.
     """
     return reduction("all", x, axis, None, out, keepdims)  # type: ignore[no-any-return]
 
@@ -242,7 +242,7 @@ def argmin(x: Either, axis: int | None = None, out: Either | None = None, keepdi
     TypeError
         Not an array, or `out` has another type.
     ValueError
-        There are no elements, or `out` has another shape or shares memory with `x`.
+        There is no such axis, there are no elements, or `out` has another shape or shares memory with `x`.
     """
     return reduction("argmin", x, axis, None, out, keepdims)  # type: ignore[no-any-return]
 
@@ -271,6 +271,6 @@ def argmax(x: Either, axis: int | None = None, out: Either | None = None, keepdi
     TypeError
         Not an array, or `out` has another type.
     ValueError
-        There are no elements, or `out` has another shape or shares memory with `x`.
+        There is no such axis, there are no elements, or `out` has another shape or shares memory with `x`.
     """
     return reduction("argmax", x, axis, None, out, keepdims)  # type: ignore[no-any-return]

@@ -34,9 +34,9 @@ def cumsum(
     Raises
     ------
     TypeError
-        Not an array, or `out` has another type.
+        Not an array, `dtype` is none of a sum of such elements, or `out` has another type.
     ValueError
-        `out` has another shape or shares memory with `x`.
+        There is no such axis, or `out` has another shape or shares memory with `x`.
     """
     return scanned("sum", x, axis, dtype, out, exclusive)  # type: ignore[no-any-return]
 
@@ -53,7 +53,7 @@ def cumprod(
     axis
         The axis along which it goes; None for the flat array.
     dtype
-        The type of the result, as for `sum`.
+        The type of the result, as for `prod`.
     out
         An array of the same kind for the result, with its shape and type.
     exclusive
@@ -67,9 +67,9 @@ def cumprod(
     Raises
     ------
     TypeError
-        Not an array, or `out` has another type.
+        Not an array, `dtype` is none of a product of such elements, or `out` has another type.
     ValueError
-        `out` has another shape or shares memory with `x`.
+        There is no such axis, or `out` has another shape or shares memory with `x`.
     """
     return scanned("prod", x, axis, dtype, out, exclusive)  # type: ignore[no-any-return]
 
@@ -98,6 +98,6 @@ def cummax(x: Either, axis: int | None = None, out: Either | None = None, *, exc
     TypeError
         Not an array, or `out` has another type.
     ValueError
-        `out` has another shape or shares memory with `x`.
+        There is no such axis, or `out` has another shape or shares memory with `x`.
     """
     return scanned("max", x, axis, None, out, exclusive)  # type: ignore[no-any-return]

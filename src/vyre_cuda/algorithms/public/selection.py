@@ -24,7 +24,7 @@ def compress(
         The axis along which it takes; None for the flat array.
     out, count
         Arrays to write to instead of waiting: one large enough for the largest result, and one u64 for how many
-        elements it then has. Elements of `out` behind these are unspecified.
+        elements it then has. Elements of `out` behind these are unspecified. For arrays with one axis, or `axis=None`.
 
     Returns
     -------
@@ -34,9 +34,10 @@ def compress(
     Raises
     ------
     TypeError
-        Not arrays of one kind, or `out` has another type.
+        Not arrays of one kind, only one of `out` and `count`, or one of another type.
     ValueError
-        The condition is longer than the axis, or `out` is too small or shares memory with an argument.
+        The condition is longer than the axis or has several, there is no such axis, or `out` is too small, shares
+        memory with an argument or is given for several axes.
     RecordingError
         In a recording, without `out` and `count`: the number of elements is known only on the device.
     """
@@ -57,7 +58,7 @@ def nonzero(x: Either, out: Either | None = None, *, count: Either | None = None
     Returns
     -------
     tuple of arrays
-        int64: for each axis the coordinates.
+        int64: for each axis the coordinates; with `out`, a tuple of that array.
 
     Raises
     ------
@@ -122,7 +123,7 @@ def take(x: Either, indices: Either, axis: int | None = None, out: Either | None
     TypeError
         Indices are not integers, or `out` has another type.
     ValueError
-        `out` has another shape or shares memory with an argument; or there is no such mode.
+        `out` has another shape or shares memory with an argument; or there is no such axis or mode.
     IndexError
         An axis without elements; for NumPy arrays an index out of bounds.
     """
@@ -139,7 +140,7 @@ def put(x: Either, indices: Either, values: Either, mode: str = "raise") -> None
     indices
         An array of integers of the same kind, as for `take`.
     values
-        An array of the same type; it is repeated if it has fewer elements than indices.
+        An array of the same type; it is repeated if it has fewer elements than indices. Nothing is written without any.
     mode
         As for `take`.
 
@@ -155,6 +156,6 @@ def put(x: Either, indices: Either, values: Either, mode: str = "raise") -> None
     ValueError
         `x` shares memory with another argument; or there is no such mode.
     IndexError
-        As for `take`.
+        `x` has no elements; for NumPy arrays an index out of bounds.
     """
     put_values(x, indices, values, mode)

@@ -63,9 +63,10 @@ class Builder(Declarations, EffectMethods, AtomicMethods, WarpMethods):
     Raises
     ------
     ProgramError
-        The name is not an identifier, the index has another type, or a block has no threads.
+        The name is not an identifier, the index has another type, a block has no threads, or `min_blocks` is out of
+        range or given for block="auto".
     TypeError
-        The block is neither numbers nor "auto".
+        The block is neither numbers nor "auto", or `min_blocks` is not an int.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Builder(Declarations, EffectMethods, AtomicMethods, WarpMethods):
 
     @property
     def name(self) -> str:
+        """The program's name."""
         return self._scope.program
 
     def __reduce_ex__(self, _: object) -> NoReturn:
@@ -124,7 +126,9 @@ class Builder(Declarations, EffectMethods, AtomicMethods, WarpMethods):
         Raises
         ------
         ProgramError
-            A number without a type, or a value of a block that has ended.
+            The name is not an identifier, or the value is of a block that has ended.
+        TypeError
+            A number without a type (write `vc.f32(2)`), or no value at all.
         """
         source = self._scope.begin()
         return bind(self._scope, self._first_value(name, value, source), name, source)
@@ -146,7 +150,7 @@ class Builder(Declarations, EffectMethods, AtomicMethods, WarpMethods):
 
         Raises
         ------
-        ProgramError
+        ProgramError, TypeError
             As for `let`.
         """
         source = self._scope.begin()
@@ -200,7 +204,18 @@ class Builder(Declarations, EffectMethods, AtomicMethods, WarpMethods):
         return ElifBlock(self._scope, lambda: place(self._scope, condition, source, bool_, "condition"), source)
 
     def else_(self) -> ElseBlock:
-        """`with b.else_():` right after an if or elif block runs where no condition before it holds."""
+        """`with b.else_():` right after an if or elif block runs where no condition before it holds.
+
+        Returns
+        -------
+        ElseBlock
+            The block, for a `with` statement.
+
+        Raises
+        ------
+        ProgramError
+            No if or elif block ended right before.
+        """
         return ElseBlock(self._scope, self._scope.begin())
 
     def for_(self, lo: Operand, hi: Operand | None = None, /, step: Operand = 1) -> ForBlock:
@@ -224,6 +239,8 @@ class Builder(Declarations, EffectMethods, AtomicMethods, WarpMethods):
         ------
         ProgramError
             The three are not of one integer type.
+        TypeError
+            A float, or neither an expression nor a number.
         """
         bounds = (0, lo) if hi is None else (lo, hi)
         return ForBlock(self._scope, *bounds, step, self._scope.begin())
@@ -257,13 +274,25 @@ class Builder(Declarations, EffectMethods, AtomicMethods, WarpMethods):
         return WhileBlock(self._scope, condition, source)
 
     def break_(self) -> None:
-        """Leave the innermost loop."""
+        """Leave the innermost loop.
+
+        Raises
+        ------
+        ProgramError
+            There is none around it.
+        """
         source = self._scope.begin()
         self._require_loop("break_", source)
         self._scope.append(Break(source))
 
     def continue_(self) -> None:
-        """Continue with the next pass of the innermost loop."""
+        """Continue with the next pass of the innermost loop.
+
+        Raises
+        ------
+        ProgramError
+            There is none around it.
+        """
         source = self._scope.begin()
         self._require_loop("continue_", source)
         self._scope.append(Continue(source))

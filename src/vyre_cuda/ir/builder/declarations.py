@@ -58,7 +58,7 @@ class Declarations:
             The number of elements, a number or an expression over scalars and sizes, which each call checks; None for
             any.
         shape
-            2 to 4 extents instead, each None for any: a call passes an array with as many axes.
+            1 to 4 extents instead, each None for any: a call passes an array with as many axes.
         ndim
             The number of axes, if no extent is known.
 
@@ -70,9 +70,9 @@ class Declarations:
         Raises
         ------
         ProgramError
-            The name is taken, or the size is not known at a launch.
+            The name is taken or not an identifier, the size is not known at a launch, or there are more than 4 axes.
         TypeError
-            Both a size and a shape are given, or one is not a number or expression.
+            Both a size and a shape are given, one is not an integer or an expression, or `type_` is not a type.
         """
         return self._buffer(name, "in", type_, size, shape, ndim)
 
@@ -121,7 +121,7 @@ class Declarations:
             The number of elements, a number or an expression over scalars and sizes. Without a size or shape, a call
             must pass `out=`.
         shape
-            2 to 4 such extents instead, which the result has.
+            1 to 4 such extents instead, which the result has.
         ndim
             The number of axes of the array given by `out=`, if no extent is known.
         zeroed
@@ -158,7 +158,9 @@ class Declarations:
         Raises
         ------
         ProgramError
-            The name is taken.
+            The name is taken or not an identifier.
+        TypeError
+            `type_` is not a type.
         """
         source = self._declare(name, "scalar", type_)
         return leaf(self._scope, Scalar(type_, name, source), source)
@@ -175,7 +177,7 @@ class Declarations:
         type_
             The type of an element.
         size
-            The number of elements, or a tuple of 2 to 4 extents.
+            The number of elements, or a tuple of 1 to 4 extents.
         shape
             The extents instead of a size.
 
@@ -210,7 +212,7 @@ class Declarations:
         type_
             The type of an element.
         size
-            The number of elements, or a tuple of 2 to 4 extents.
+            The number of elements, or a tuple of 1 to 4 extents.
 
         Returns
         -------
@@ -281,7 +283,7 @@ class Declarations:
         ProgramError
             The work was already given, or is not known at a launch.
         TypeError
-            No items, or more than 3.
+            No items, more than 3, or a float.
         """
         source = self._scope.begin()
         if not 1 <= len(items) <= 3:

@@ -64,7 +64,8 @@ class Buffer:
     `x[i, :3]` is the tuple of three elements.
 
     `size` is the number of elements, `shape[k]` the extent of axis k, in the program's index type. An index may have
-    any integer type; out of bounds in any axis, a read gives 0 and a write does nothing.
+    any integer type; out of bounds in any axis, a read gives 0 and a write does nothing, unless the program is compiled
+    with other `bounds`.
     """
 
     __slots__ = ("_kind", "_name", "_ndim", "_scope", "_type")
@@ -91,18 +92,22 @@ class Buffer:
 
     @property
     def name(self) -> str:
+        """Its name in the program."""
         return self._name
 
     @property
     def type(self) -> Type:
+        """The type of an element."""
         return self._type
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of an element."""
         return self._type.dtype
 
     @property
     def size(self) -> Value:
+        """The number of elements, through all axes."""
         source = caller()
         return leaf(self._scope, Size(self._scope.index, self._name, source), source)
 
@@ -200,14 +205,17 @@ class Variable(Expression):
 
     @property
     def name(self) -> str:
+        """Its name in the program."""
         return self._name
 
     @property
     def type(self) -> Type:
+        """Its type."""
         return self._type
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of its type."""
         return self._type.dtype
 
     def set(self, value: Operand) -> None:
@@ -222,6 +230,8 @@ class Variable(Expression):
         ------
         ProgramError
             The value has another type, or the variable's block has ended.
+        TypeError
+            The value is neither an expression nor a number.
         """
         source = caller()
         self._require_usable(source)
@@ -229,6 +239,7 @@ class Variable(Expression):
         self._scope.append(Assign(self._name, node_of(assigned), source))
 
     def read(self) -> Value:
+        """The value as it is now, whatever is assigned later."""
         source = caller()
         return read_here(self._scope, self.peek(source), source)
 

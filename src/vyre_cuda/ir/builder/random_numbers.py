@@ -45,7 +45,7 @@ def philox(seed: Operand, counter: Operand | Sequence[Operand], /) -> Words:
     ProgramError
         An operand is not an integer.
     TypeError
-        A counter of more than four words.
+        A counter without words or of more than four; or a float.
     """
     words = _counter_words(counter)
     key = _halves(seed)

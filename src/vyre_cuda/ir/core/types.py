@@ -65,10 +65,12 @@ class Type:
 
     @property
     def is_integer(self) -> bool:
+        """Whether it is an integer type, which `bool_` is not."""
         return self.kind in ("unsigned", "signed")
 
     @property
     def is_float(self) -> bool:
+        """Whether it is one of f16, bf16, f32 and f64."""
         return self.kind == "float"
 
     @property

@@ -64,11 +64,11 @@ def configure_jit_cache(
     Parameters
     ----------
     directory
-        Where the cache is; None for `vyre-cuda/cuda-jit` in XDG_CACHE_HOME or ~/.cache.
+        Where the cache is, unless CUDA_CACHE_PATH is set; None for `vyre-cuda/cuda-jit` in XDG_CACHE_HOME or ~/.cache.
     max_bytes
-        Its limit in bytes.
+        Its limit in bytes, unless CUDA_CACHE_MAXSIZE is set, which must not be less.
     force
-        Set what the environment says otherwise.
+        Whether the driver caches even where the environment has CUDA_CACHE_DISABLE=1; other variables stay as they are.
 
     Returns
     -------
@@ -78,8 +78,9 @@ def configure_jit_cache(
     Raises
     ------
     CacheError
-        The driver has started, the environment has an empty path or a size that is not a number or is below
-        `max_bytes`, the directory is not writable, or the process has configured the cache otherwise.
+        The driver has started, the environment has an empty path, a size that is not a number or is below `max_bytes`,
+        or nothing that says where the cache is; the directory is not writable, or the process has configured the cache
+        otherwise.
     TypeError, ValueError
         Wrong arguments.
     """

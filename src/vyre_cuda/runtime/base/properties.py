@@ -87,11 +87,12 @@ class DeviceProperties:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Memory of one device: bytes live (without idle blocks), bytes kept idle, most bytes live at a time; blocks; pool
-    hits.
+    """Memory of one device.
 
-    `hits` are allocations served from idle blocks, `misses` those requested from the driver, `frees` blocks
-    returned to it; at most `budget_bytes` are kept idle. The same for page-locked memory.
+    `live_bytes` are in use, in `live_count` blocks, `idle_bytes` are kept for reuse, and `peak_bytes` is the most that
+    was in use at a time. `hits` are allocations served from idle blocks, `misses` those requested from the driver,
+    `frees` blocks returned to it; at most `budget_bytes` are kept idle. Names with `pinned` say the same of page-locked
+    memory.
     """
 
     live_bytes: int

@@ -22,6 +22,7 @@ class Symbol:
 
     @property
     def has_default(self) -> bool:
+        """Whether it has a value until it is set."""
         return self._default is not _MISSING
 
     @property
@@ -58,7 +59,7 @@ def symbol(name: str, default: Any = _MISSING) -> Symbol:
     Raises
     ------
     ValueError
-        The name cannot be that of a keyword argument.
+        The name is not an identifier, or is "stream", which is an argument of `Graph.replay`.
     TypeError
         The name is not a str.
     """

@@ -203,8 +203,10 @@ class Graph(Recorder):
 
         Raises
         ------
+        RecordingError
+            The graph was not recorded, or is still being recorded.
         TypeError, ValueError, OverflowError
-            An unknown symbol, or a value that does not fit its steps.
+            An unknown symbol, or a value that does not fit its steps; then nothing has changed.
         """
         self._check_recorded()
         self._check_known(symbols)
@@ -231,6 +233,8 @@ class Graph(Recorder):
         ------
         RecordingError
             The graph is still being recorded, or has collectives and was made already.
+        Error
+            Those of `compile`.
         """
         self._check_recorded()
         with self._lock:
@@ -317,6 +321,10 @@ class Graph(Recorder):
 
         Raises
         ------
+        RecordingError
+            The graph was not recorded, or is still being recorded.
+        ValueError
+            No step is a launch, or another mistake that `vc.bundle` names.
         UnsupportedError
             What a file cannot hold: copies from and to host memory, and kernels that were loaded.
         CompileError, OSError
@@ -363,6 +371,8 @@ class Graph(Recorder):
 
         Raises
         ------
+        RecordingError
+            The graph is still being recorded, or was not replayed and a symbol has no value.
         Error
             Those of `compile`.
         """
@@ -373,7 +383,18 @@ class Graph(Recorder):
             return explained.explained(self._steps, self._versions, fuse=self._fuse)
 
     def dot(self) -> str:
-        """The nodes and their dependencies in the DOT language: `dot -Tsvg` draws them."""
+        """The nodes and their dependencies in the DOT language: `dot -Tsvg` draws them.
+
+        Returns
+        -------
+        str
+            The text, about the graph that the last replay ran.
+
+        Raises
+        ------
+        RecordingError
+            The graph is still being recorded, or the driver's graph is not made yet: replay it, or compile it.
+        """
         self._check_recorded()
         last = self._versions.last()
         if last is None:

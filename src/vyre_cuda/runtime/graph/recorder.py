@@ -75,11 +75,12 @@ class Recorder(native.Replayer):
         Raises
         ------
         RecordingError
-            A block ends that is not the innermost one, or is still open when the recording ends.
+            The graph is not being recorded in this thread; or a block ends that is not the innermost one, or is still
+            open when the recording ends.
         UnsupportedError
-            At the end of the recording: the driver is older than CUDA 12.4 and has no loops that end on the device.
+            When the graph is made: the driver is older than CUDA 12.4 and has no loops that end on the device.
         TypeError, ValueError
-            Neither times nor until, or wrong ones.
+            Neither times nor until, or wrong ones, such as an array of another device.
         """
         self._check_recording()
         step = RepeatStep(check_times(times, until), kept(self._check_until(until)))
@@ -125,14 +126,14 @@ class Recorder(native.Replayer):
         array
             A device array.
         out
-            A page-locked array of at least its size.
+            A page-locked array of its dtype, contiguous and of at least its size.
 
         Raises
         ------
         TypeError, ValueError
             Other arrays.
         RecordingError
-            The graph is not being recorded in this thread.
+            The graph is not being recorded in this thread, or `out` is not page-locked.
         """
         self._check_recording()
         if not isinstance(array, DeviceArray) or not isinstance(out, np.ndarray):

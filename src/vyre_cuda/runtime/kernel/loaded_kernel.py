@@ -51,6 +51,7 @@ class ForeignParameter:
 
     @property
     def is_pointer(self) -> bool:
+        """Whether it is `ptr` or `const_ptr`."""
         return self.word in _POINTERS
 
 
@@ -109,7 +110,7 @@ class ForeignKernel(Launcher):
         Raises
         ------
         TypeError, ValueError, OverflowError
-            Arguments do not fit the signature.
+            Arguments do not fit the signature, or a grid, block or size is out of range.
         ResourceError
             The device cannot launch as much.
         """

@@ -35,9 +35,11 @@ else:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timed:
-    """One timed call: its outputs and times in nanoseconds; `device_ns` is between events right around the kernel.
+    """One timed call: its outputs and times in nanoseconds.
 
-    For a replay (`Graph.timed`) there are no outputs, and `device_ns` is that of the graph.
+    `wall_ns` is from the call to the results, `enqueue_ns` the part until the work was given to the driver, `wait_ns`
+    the rest; `device_ns` is between events right around the kernel. For a replay (`Graph.timed`) there are no outputs,
+    and `device_ns` is that of the graph.
     """
 
     outputs: Any
@@ -100,6 +102,8 @@ class Runs:
             Arguments do not fit.
         ResourceError
             The device has no memory left.
+        RecordingError
+            The thread is recording a graph of the device.
         """
         self._refuse_in_recording()
         with self.device._watch.profiled(HOST, self.program.name):
@@ -133,6 +137,10 @@ class Runs:
 
         Raises
         ------
+        TypeError, ValueError, OverflowError
+            Arguments do not fit.
+        RecordingError
+            The thread is recording a graph of the device.
         Error
             Those of a call.
         """
@@ -147,7 +155,7 @@ class Runs:
             return Timed(outputs=results, **times)
 
     def bind(self, *args: Any, stream: Any = None, grid: Any = None, **kwargs: Any) -> BoundCall:
-        """A launch on device arrays with bound arguments.
+        """A launch on device arrays with bound arguments; nothing is launched yet.
 
         Parameters
         ----------
@@ -224,6 +232,10 @@ class Runs:
             The arguments of a row do not fit; the message has its number, from 0.
         ResourceError
             The device has no memory left.
+        RecordingError
+            The thread is recording a graph of the device.
+        Error
+            Those of a call.
         """
         return many_calls.many(self, rows, grid)  # type: ignore[arg-type]
 
@@ -255,6 +267,8 @@ class Runs:
             Arguments do not fit.
         ResourceError
             The device has no memory left.
+        RecordingError
+            The thread is recording a graph of the device.
         """
         self._refuse_in_recording()
         return recorded_call.RecordedCall(self, args, kwargs, grid, iterations, skip_identical)  # type: ignore[arg-type]

@@ -55,7 +55,7 @@ class DeviceArray(Span):
 
     @property
     def type(self) -> Type:
-        """The IR type of an element."""
+        """The type of an element, such as `vc.f32`."""
         found = by_dtype(self.dtype)
         assert found is not None  # every array is made from a type or a dtype that has one
         return found
@@ -67,10 +67,12 @@ class DeviceArray(Span):
 
     @property
     def nbytes(self) -> int:
+        """The bytes of the elements."""
         return self.count * self.dtype.itemsize
 
     @property
     def is_freed(self) -> bool:
+        """Whether `free` was called; the array has no contents then."""
         return self.buffer is None
 
     def reshape(self, *shape: Any) -> DeviceArray:
@@ -89,7 +91,9 @@ class DeviceArray(Span):
         Raises
         ------
         ValueError
-            Another number of elements, or more than one -1.
+            Another number of elements, more than one -1, or an array that was freed.
+        TypeError
+            Not ints.
         """
         return self._view(0, shapes.reshaped(self.count, shape))
 
@@ -189,6 +193,12 @@ class DeviceArray(Span):
         ------
         TypeError, OverflowError
             Not a value of the array's type.
+        ValueError
+            The array was freed.
+        RecordingError
+            A symbol outside of a recording.
+        UnsupportedError
+            In a recording, a value of 8 bytes whose halves differ; 0 is none.
         """
         buffer = self._alive()
         graph = self.device._recorder()
@@ -228,6 +238,8 @@ class DeviceArray(Span):
 
         Raises
         ------
+        ValueError
+            The array was freed.
         ResourceError
             The device has no memory left.
         """

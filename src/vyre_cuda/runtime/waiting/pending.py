@@ -45,9 +45,11 @@ class Awaitable:
     # ---- what a task asks of a coroutine ----------------------------------------------------------------------------
 
     def send(self, value: Any) -> Any:
+        """Go on as a coroutine; for `asyncio`."""
         return self._step(lambda steps: steps.send(value))
 
     def throw(self, *error: Any) -> Any:
+        """Raise an exception where a task waits; for `asyncio`."""
         return self._step(lambda steps: steps.throw(*error))
 
     def close(self) -> None:
@@ -75,7 +77,8 @@ class Awaitable:
 
 
 class Pending(Awaitable):
-    """Made by `Kernel.submit`. Dropping it abandons the result, not the kernel."""
+    """A call that was started; made by `Kernel.submit` and `Worker.submit`. Dropping it abandons the result, not the
+    kernel."""
 
     __slots__ = ("_kernel", "_results", "_ticket")
 
@@ -105,6 +108,8 @@ class Pending(Awaitable):
         ------
         KernelTimeoutError
             It has not ended; this can be called again.
+        ValueError
+            The timeout is negative.
         Error
             Those of the kernel.
         """
@@ -154,6 +159,8 @@ class PendingReplay(Awaitable):
         ------
         KernelTimeoutError
             It has not ended; this can be called again.
+        ValueError
+            The timeout is negative.
         Error
             Those of the replay.
         """
