@@ -65,9 +65,13 @@ def refused(lowered: Lowered, bounds: str) -> str | None:
 
 
 def lower_worker(parts: Sequence[Part], target: Target) -> LoweredWorker:
-    """The worker of kernels, which are numbered in this order. UnsupportedError for what none can have."""
+    """The worker of kernels, which are numbered in this order, the last of which clears results. UnsupportedError for
+    what none can have."""
     if len(parts) > MOST_KERNELS:
-        raise UnsupportedError(f"a worker has at most {MOST_KERNELS} kernels, not {len(parts)}", capability="worker")
+        raise UnsupportedError(
+            f"a worker has at most {MOST_KERNELS - 1} kernels, not {len(parts) - 1}; one more clears results",
+            capability="worker",
+        )
     threads = threads_of([part.program for part in parts])
     kernels = [_Kernel(number, part, threads, target) for number, part in enumerate(parts)]
     call_bytes = max(part.lowered.parameter_bytes for part in parts)

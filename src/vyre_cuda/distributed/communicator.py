@@ -89,9 +89,9 @@ class Communicator:
         Raises
         ------
         TypeError, ValueError
-            Arrays that do not fit, or of another device.
+            Arrays that do not fit, or of another device; or the communicator was closed.
         CommunicationError
-            The communicator was closed, or was ended because a rank is gone or late.
+            The communicator was ended: a rank is gone or late.
         RecordingError
             In a recording, a stream is named; or the group is that of `local`, and its `record` was not used.
         """

@@ -293,6 +293,8 @@ def test_host_memory_and_arrays_of_no_protocol_are_refused(device: vc.Device) ->
         vc.from_dlpack([1.0])
     with pytest.raises(TypeError, match="not a list"):
         device.empty_like([1.0])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"a DeviceArray \(write x\.numpy\(\)\)"):
+        device.array(out)  # type: ignore[arg-type]
 
 
 def test_an_array_of_a_gpu_is_refused_by_the_emulator(device: vc.Device) -> None:

@@ -455,6 +455,8 @@ def test_kernels_that_a_worker_does_not_run(device: vc.Device, what: str, progra
 def test_other_refusals(device: vc.Device, worker: vc.Worker, saxpy: vc.Kernel) -> None:
     with pytest.raises(vc.UnsupportedError, match="trap"):
         device.worker([device.compile(programs.saxpy(), bounds="trap")])
+    with pytest.raises(vc.UnsupportedError, match="at most 63 kernels, not 64"):
+        device.worker([saxpy] * 64)
     for idle in (0, -1.0, float("nan"), 1e9):
         with pytest.raises(ValueError, match="idle"):
             device.worker([saxpy], idle=idle)

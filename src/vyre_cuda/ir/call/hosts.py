@@ -25,6 +25,8 @@ def described(value: Any) -> str:
         return f"{name} (write np.array(x, dtype))"
     if hasattr(value, "to_numpy"):
         return f"{name} (write x.to_numpy())"
+    if hasattr(value, "numpy"):  # also arrays of a device, which np.asarray refuses
+        return f"{name} (write x.numpy())"
     if hasattr(value, "__array__") or hasattr(value, "__dlpack__"):
         return f"{name} (write np.asarray(x))"
     return f"{name} (write np.frombuffer(x, dtype))" if _has_bytes(value) else name
