@@ -9,12 +9,24 @@ EMULATOR_LIBRARY = "libvyre_cuda_emulator.so"
 
 
 def get_include() -> str:
-    """The directory of vyre_cuda.h."""
+    """The directory of vyre_cuda.h and vyre_cuda.hpp, for the compiler of a C or C++ host.
+
+    Returns
+    -------
+    str
+        Its path in the installed package.
+    """
     return os.path.join(_PACKAGE, "include")
 
 
 def get_library_dir() -> str:
-    """The directory of libvyre_cuda.so and the emulator."""
+    """The directory of libvyre_cuda.so and the emulator, for the linker and the loader of a host.
+
+    Returns
+    -------
+    str
+        Its path in the installed package.
+    """
     return os.path.join(_PACKAGE, "lib")
 
 

@@ -31,7 +31,7 @@ def close(table: Table, device: vc.Device, max_rounds: int | None = None) -> Clo
     device
         A `Device`.
     max_rounds
-        After so many rounds it ends, converged or not.
+        After so many rounds it ends, converged or not; None for no limit.
 
     Returns
     -------
@@ -41,11 +41,11 @@ def close(table: Table, device: vc.Device, max_rounds: int | None = None) -> Clo
     Raises
     ------
     ValueError
-        If `max_rounds` is negative.
+        `max_rounds` is negative.
     ResourceError
-        If the device has too little memory.
+        The device has too little memory.
     UnsupportedError
-        If the driver has no loops on the device (before CUDA 12.4).
+        The driver has no loops on the device (before CUDA 12.4).
     """
     limit = rounds_limit(max_rounds)
     if not len(table):

@@ -22,7 +22,7 @@ def close_numpy(table: Table, max_rounds: int | None = None) -> Closure[Column]:
     table
         A `Table`.
     max_rounds
-        After so many rounds it ends, converged or not.
+        After so many rounds it ends, converged or not; None for no limit.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def close_numpy(table: Table, max_rounds: int | None = None) -> Closure[Column]:
     Raises
     ------
     ValueError
-        If `max_rounds` is negative.
+        `max_rounds` is negative.
     """
     limit = rounds_limit(max_rounds)
     parent = np.arange(table.ids.size, dtype=np.uint32)

@@ -35,10 +35,10 @@ class Table:
     Raises
     ------
     ValueError
-        If a column has another length or values that are not u32, if children lie beyond their column, or if a child
-        is the class of no row. The message names the row.
+        A column has another length or values that are not u32, children lie beyond their column, or a child is the
+        class of no row. The message names the row.
     TypeError
-        If a column is not made of integers.
+        A column is not made of integers.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Table:
         Raises
         ------
         ValueError
-            If a number is the class of no row.
+            A number is the class of no row.
         """
         from vyre_cuda.egraph.oracle import united
 

@@ -22,7 +22,7 @@ LIVE = ("allocations", "pinned", "modules", "streams", "events", "graphs", "exec
 
 
 class Emulator:
-    """The control functions of csrc/emulator/driver/control.h."""
+    """The emulator of this process, to be steered: what each key means is in csrc/emulator/driver/control.h."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(str(Path(get_library_dir()) / EMULATOR_LIBRARY))
@@ -44,21 +44,79 @@ class Emulator:
         return [name.decode() for name in names]
 
     def set(self, key: str, value: int) -> None:
-        """Set a mode or limit; KeyError for a key that does not exist."""
+        """Set a mode or a limit, for all devices of the process.
+
+        Parameters
+        ----------
+        key
+            Its name, such as "memory_limit".
+        value
+            What it is from now on.
+
+        Raises
+        ------
+        KeyError
+            There is no such key.
+        """
         if self._set(key.encode(), value) != 0:
             raise KeyError(key)
 
     def stream_mode(self, mode: StreamMode) -> None:
-        """Set whether stream work runs at once, on a thread of its stream, or only when somebody waits."""
+        """Set when work of streams runs.
+
+        Parameters
+        ----------
+        mode
+            "eager": inside the call that gives it; "threaded", the default: on a thread of its stream; "lazy": only
+            when a thread waits for the stream or queries it.
+
+        Raises
+        ------
+        ValueError
+            There is no such mode.
+        """
         self.set("stream_mode", STREAM_MODES.index(mode))
 
     def fail(self, function: str, *, nth: int = 1, result: int, repeat: bool = False) -> None:
-        """Make the n-th next call of a driver function fail with this CUresult; `repeat`: all later ones, too."""
+        """Make calls of a driver function fail, without an effect.
+
+        Parameters
+        ----------
+        function
+            The name of the function; `functions()` has them all.
+        nth
+            Which call fails: 1 is the next one.
+        result
+            The CUresult that it gives.
+        repeat
+            Whether all later calls fail, too.
+
+        Raises
+        ------
+        KeyError
+            There is no such function.
+        """
         if self._fail(function.encode(), nth, result, int(repeat)) != 0:
             raise KeyError(function)
 
     def count(self, key: str) -> int:
-        """Live objects of a kind, or how often something happened; see control.h."""
+        """Count live objects of a kind, or how often something has happened since the process began.
+
+        Parameters
+        ----------
+        key
+            Such as "allocations" or "launches", or the name of a driver function, whose calls are counted.
+
+        Returns
+        -------
+        int
+            The number.
+
+        Raises
+        ------
+        KeyError
+            There is no such key.
+        """
         value = ctypes.c_uint64()
         if self._count(key.encode(), ctypes.byref(value)) != 0:
             raise KeyError(key)

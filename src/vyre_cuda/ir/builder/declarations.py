@@ -157,10 +157,8 @@ class Declarations:
 
         Raises
         ------
-        ProgramError
-            The name is taken or not an identifier.
-        TypeError
-            `type_` is not a type.
+        ProgramError, TypeError
+            As for `input`.
         """
         source = self._declare(name, "scalar", type_)
         return leaf(self._scope, Scalar(type_, name, source), source)

@@ -53,11 +53,23 @@ class Program:
     _walks: list[tuple[Any, ...]] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def text(self) -> str:
-        """The program as text; `vyre_cuda.parse` is the inverse."""
+        """The program as text, which `vyre_cuda.parse` reads.
+
+        Returns
+        -------
+        str
+            Lines of text.
+        """
         return text.format_program(self)
 
     def to_bytes(self) -> bytes:
-        """The canonical wire bytes: equal programs give equal bytes."""
+        """The program as bytes, which `Program.from_bytes` reads: equal programs give equal bytes.
+
+        Returns
+        -------
+        bytes
+            The canonical wire bytes.
+        """
         if not self._bytes:
             self._bytes.append(wire.encode(self))
         return self._bytes[0]

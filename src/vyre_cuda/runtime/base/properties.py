@@ -9,7 +9,7 @@ from vyre_cuda.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """A device that could be opened: `Device(ordinal)` or `Device("emulator")`."""
+    """A device that could be opened, as `Device(f"{kind}:{ordinal}")`."""
 
     kind: Literal["cuda", "emulator"]
     ordinal: int
@@ -29,7 +29,11 @@ class PeerInfo:
 
 @dataclass(frozen=True, slots=True)
 class DeviceProperties:
-    """All that is queried when a device is opened. Sizes in bytes, rates in kHz; -1 where the driver does not know."""
+    """All that is queried when a device is opened.
+
+    Sizes are in bytes and rates in kHz, and `driver_version` is the CUDA version, major * 1000 + minor * 10. What a
+    device has or has not is 1 or 0. -1 is what the driver does not know.
+    """
 
     name: str
     ordinal: int
@@ -115,7 +119,11 @@ class MemoryStats:
 
 @dataclass(frozen=True, slots=True)
 class KernelAttributes:
-    """What the driver's compiler made of a kernel; `resident_blocks` per multiprocessor, bytes per thread or block."""
+    """What the driver's compiler made of a kernel.
+
+    `registers` and `local_bytes` (spilled values, local arrays) are those of a thread, `static_shared_bytes` those of a
+    block. `resident_blocks` fit on a multiprocessor at the same time. Versions are major * 10 + minor.
+    """
 
     max_threads_per_block: int
     registers: int

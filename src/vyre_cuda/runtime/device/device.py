@@ -62,6 +62,8 @@ _EXIT_LIMIT = 1.0
 class Device(memory.Allocator, Compiling, Memory, Telemetry):
     """An open device, which is also a context manager that closes it.
 
+    `properties` is what it reports about itself, and `is_closed` says whether it was closed.
+
     Parameters
     ----------
     which

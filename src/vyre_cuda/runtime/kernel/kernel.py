@@ -77,6 +77,10 @@ class CompileTimes:
 class Kernel(Dispatcher, Runs):
     """A program compiled for a device; made by `Device.compile`.
 
+    `device`, `program`, `precision`, `bounds` and `max_ulp` are what it was compiled for and with, `ptx` is its text,
+    `nbytes` the bytes of this and of its machine code, `attributes` what the driver reports about it, and
+    `compile_times` how long compiling took, all 0 for a kernel of a bundle.
+
     `kernel(x, y, 2.0)` takes the parameters in declared order without the outs, by position or name, as NumPy arrays,
     device arrays and numbers, and returns the outs and inouts (an array for one, a tuple for several). Arrays from
     `Device.pinned_empty` and `Device.register`, and slices of them, are used in place; large results are allocated in

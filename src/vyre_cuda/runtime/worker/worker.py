@@ -46,6 +46,7 @@ class Worker(WorkerHandle):
     all calls run one after the other, in the order in which they were submitted. With several, calls run side by side,
     unless one writes a part of a device array that the other uses: these keep their order. A block starts at its first
     call, ends after `idle` seconds without one, and starts again. `call` and `submit` may be used by several threads.
+    `device`, `kernels`, `blocks` and `idle` are what it was made with. It is also a context manager that closes it.
     """
 
     device: Device
