@@ -226,7 +226,7 @@ class Memory:
         -------
         array
             A view of it. The memory is unlocked, after the work that uses it, when the last view of that view is
-            dropped.
+            dropped or the device is closed.
 
         Raises
         ------
@@ -234,6 +234,8 @@ class Memory:
             Not contiguous, or overlapping memory that is already page-locked.
         TypeError
             Not a NumPy array, or one of Python objects.
+        UnsupportedError
+            The device would see the memory at another address.
         ResourceError, DriverError
             The driver cannot lock the memory.
         """
