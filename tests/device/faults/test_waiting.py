@@ -411,29 +411,44 @@ def test_a_wait_ends_with_what_was_given_before_it(own_device: vc.Device, emulat
         emulator.set("delay_us", 0)
 
 
-def test_a_negative_timeout_is_refused_before_anything_is_started(device: vc.Device) -> None:
+def test_a_timeout_that_is_no_number_is_refused_before_anything_is_started(device: vc.Device) -> None:
     saxpy, x = device.compile(programs.saxpy()), np.ones(8, np.float32)
     stream, pending = device.stream(), saxpy.submit(x, x, 2.0)
-    event, worker = stream.record(), device.worker([saxpy])
+    event, worker, nan = stream.record(), device.worker([saxpy]), float("nan")
     waits = [
-        lambda: pending.result(-1),
-        lambda: device.synchronize(-1),
-        lambda: stream.synchronize(timeout=-0.5),
-        lambda: event.synchronize(timeout=float("-inf")),
-        lambda: saxpy(x, x, 2.0, timeout=-1),
-        lambda: worker.call(saxpy, x, x, 2.0, timeout=-1),
-        lambda: worker.pause(-1),
-        lambda: worker.close(-1),
-        lambda: device.close(-1),
+        lambda: pending.result(nan),
+        lambda: device.synchronize(nan),
+        lambda: stream.synchronize(timeout=nan),
+        lambda: event.synchronize(timeout=nan),
+        lambda: saxpy(x, x, 2.0, timeout=nan),
+        lambda: worker.call(saxpy, x, x, 2.0, timeout=nan),
+        lambda: worker.pause(nan),
+        lambda: worker.close(nan),
+        lambda: device.close(nan),
     ]
     device.synchronize()
     before = device.stats()
 
     for wait in waits:
-        with pytest.raises(ValueError, match="None waits without a limit"):
+        with pytest.raises(ValueError, match="is not a number"):
             wait()
 
     after = device.stats()
     assert (after.host_dispatches, after.worker_calls) == (before.host_dispatches, before.worker_calls)
     np.testing.assert_array_equal(worker.call(saxpy, x, x, 2.0), pending.result(0))  # none is paused or closed
     worker.close()
+
+
+@pytest.mark.emulator
+def test_a_limit_that_is_over_lets_a_wait_look_once(own_device: vc.Device, emulator: Emulator) -> None:
+    saxpy, x = own_device.compile(programs.saxpy()), np.ones(8, np.float32)
+    emulator.set("held", 1)
+    pending = saxpy.submit(x, x, 2.0)
+    for wait in (pending.result, own_device.synchronize):
+        for over in (0, -0.5, float("-inf")):
+            with pytest.raises(vc.KernelTimeoutError):
+                wait(timeout=over)
+    emulator.set("held", 0)
+
+    own_device.synchronize()
+    np.testing.assert_array_equal(np.full(8, 3, np.float32), pending.result(timeout=-0.5))

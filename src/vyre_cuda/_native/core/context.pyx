@@ -376,7 +376,7 @@ cdef class Stream:
         KernelTimeoutError
             It has not ended.
         ValueError
-            The timeout is negative.
+            The timeout is NaN.
         Error
             Those of asynchronous launches.
         """
@@ -492,7 +492,7 @@ cdef class Event:
         KernelTimeoutError
             It has not been reached.
         ValueError
-            The timeout is negative.
+            The timeout is NaN.
         Error
             Those of asynchronous launches.
         """

@@ -8,18 +8,17 @@ from vyre_cuda._native.core.status cimport check
 
 
 cdef int64_t nanoseconds(object timeout) except? -2:
-    """Seconds as nanoseconds; -1 for None and for more than 95 years. ValueError for a negative number and NaN."""
+    """Seconds as nanoseconds: -1 for None and for more than 95 years, 0 for a negative number, as of a
+    limit that is over; ValueError for NaN."""
     cdef double seconds
     if timeout is None:
         return -1
     seconds = timeout
     if seconds != seconds:
         raise ValueError("the timeout is not a number")
-    if seconds < 0:
-        raise ValueError(f"timeout={timeout}: a number of seconds is 0 or more; None waits without a limit")
     if seconds > 3e9:
         return -1
-    return <int64_t>(seconds * 1e9)
+    return <int64_t>(seconds * 1e9) if seconds > 0 else 0
 
 
 cdef bint wait_in_slices(wait_function wait, void *what, int64_t timeout_ns) except -1:

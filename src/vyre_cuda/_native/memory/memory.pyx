@@ -405,7 +405,7 @@ cdef class Allocator:
         KernelTimeoutError
             It has not ended.
         ValueError
-            The timeout is negative.
+            The timeout is NaN.
         RecordingError
             The thread is recording a graph of the device.
         Error

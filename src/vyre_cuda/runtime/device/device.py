@@ -263,7 +263,7 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
         Raises
         ------
         ValueError
-            The timeout is negative; the device stays open.
+            The timeout is NaN; the device stays open.
         KernelTimeoutError
             Work has not ended. The device is closed anyway, and the driver keeps what that work uses until the process
             ends.

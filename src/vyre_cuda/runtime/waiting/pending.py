@@ -109,7 +109,7 @@ class Pending(Awaitable):
         KernelTimeoutError
             It has not ended; this can be called again.
         ValueError
-            The timeout is negative.
+            The timeout is NaN.
         Error
             Those of the kernel.
         """
@@ -160,7 +160,7 @@ class PendingReplay(Awaitable):
         KernelTimeoutError
             It has not ended; this can be called again.
         ValueError
-            The timeout is negative.
+            The timeout is NaN.
         Error
             Those of the replay.
         """

@@ -170,7 +170,7 @@ class Worker(WorkerHandle):
         KernelTimeoutError
             A call has not ended; the worker is paused all the same.
         ValueError
-            The timeout is negative.
+            The timeout is NaN.
         """
         if not self.leave(timeout):
             raise KernelTimeoutError(
@@ -211,7 +211,7 @@ class Worker(WorkerHandle):
         KernelTimeoutError
             Calls have not ended in this time.
         ValueError
-            The timeout is negative.
+            The timeout is NaN.
         """
         if not self.shut(timeout):
             raise KernelTimeoutError(
