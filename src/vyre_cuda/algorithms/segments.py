@@ -20,6 +20,12 @@ def segmented(name: str, x: Any, offsets: Any, out: Any) -> Any:
     """One of the functions, on either kind of array."""
     if not isinstance(x, (DeviceArray, np.ndarray)):
         raise TypeError(f"segmented_{name} takes a DeviceArray or a NumPy array, not a {type(x).__name__}")
+    if isinstance(x, DeviceArray):
+        require_device_array("offsets", offsets)
+    elif isinstance(offsets, DeviceArray):
+        raise TypeError("offsets is a DeviceArray, and x is not: upload x with device.array(x)")
+    else:
+        offsets = np.asarray(offsets)
     if x.ndim != 1 or offsets.ndim != 1 or not offsets.size:
         raise ValueError("a segmented reduction takes an array with one axis and at least one offset")
     type_ = x.type if isinstance(x, DeviceArray) else type_of(x)
@@ -30,7 +36,6 @@ def segmented(name: str, x: Any, offsets: Any, out: Any) -> Any:
         if offsets.dtype.kind not in "iu":
             raise TypeError(f"offsets are of {offsets.dtype}; they must be integers")
         return _on_host(how, x, offsets, out)
-    require_device_array("offsets", offsets)
     if not offsets.type.is_integer:
         raise TypeError(f"offsets are of {offsets.type}; they must be integers")
     work = Work(x, offsets)

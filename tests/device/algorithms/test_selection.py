@@ -172,6 +172,15 @@ def test_segments(device: vc.Device, type_: vc.Type) -> None:
     assert_same(np.asarray(algorithms.sum(x[:9000])), np.asarray(within))
 
 
+def test_offsets_are_where_the_array_is(device: vc.Device) -> None:
+    x = drawn(vc.f32, 40)
+    assert_same(algorithms.segmented_sum(x, np.array([0, 7, 40])), algorithms.segmented_sum(x, [0, 7, 40]))
+    with pytest.raises(TypeError, match="a DeviceArray is needed"):
+        algorithms.segmented_sum(device.array(x), [0, 7, 40])
+    with pytest.raises(TypeError, match="upload x"):
+        algorithms.segmented_sum(x, device.array(np.array([0, 7, 40])))
+
+
 @pytest.mark.parametrize("offsets", [[0, 41], [3, 1], [-1, 4]])
 def test_offsets_that_do_not_fit(device: vc.Device, offsets: list[int]) -> None:
     x = drawn(vc.f32, 40)
