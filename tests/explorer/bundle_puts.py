@@ -14,8 +14,8 @@ import vyre_cuda as vc
 HERE = Path(__file__).parent
 
 
-def put() -> vc.Program:
-    b = vc.Builder("put", block=32)
+def put(name: str = "put") -> vc.Program:
+    b = vc.Builder(name, block=32)
     x = b.input("x", vc.u64)
     out = b.output("out", vc.u64, size=x.size)
     a = b.scalar("a", vc.u64)
@@ -23,6 +23,23 @@ def put() -> vc.Program:
     with b.if_(i < out.size):
         out[i] = a + x[i]
     return b.build()
+
+
+def two_forms(device: vc.Device, kernel: vc.Kernel) -> vc.Graph:
+    """A launch that stays apart by its options, and two that are one kernel where `x` and `y` are not the same array.
+
+    Two symbols have the number of the operation, because one that two nodes read would be a cell, which the model
+    does not know.
+    """
+    first = device.compile(put("first"), bounds="off")
+    in_, x, y = (device.array(np.zeros(1, np.uint64)) for _ in range(3))
+    with device.record(fuse=True) as graph:
+        between = graph.temporary(1, vc.u64)
+        first.launch(vc.symbol("in"), vc.symbol("x", x), vc.symbol("a", 1))
+        kernel.launch(vc.symbol("x"), between, vc.symbol("b", 1))
+        kernel.launch(between, vc.symbol("y", y), vc.symbol("b"))
+    graph.replay(**{"in": in_})
+    return graph
 
 
 def main() -> None:
@@ -33,7 +50,8 @@ def main() -> None:
     with device.record() as graph:
         kernel.launch(vc.symbol("x", x), z, vc.symbol("a", 1))
         kernel.launch(z, vc.symbol("out"), vc.symbol("a", 1))
-    vc.bundle([program], HERE / "puts.vyre", targets=["sm_90"], cubins=False, graphs={"twice": graph})
+    graphs = {"twice": graph, "forms": two_forms(device, kernel)}
+    vc.bundle([program], HERE / "puts.vyre", targets=["sm_90"], cubins=False, graphs=graphs)
 
 
 if __name__ == "__main__":

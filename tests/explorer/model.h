@@ -16,6 +16,7 @@
  * its report is the number of the operation that launched it. */
 #define MODEL_ASSERTING "asserting"
 #define MODEL_ROWS "rows"
+#define MODEL_MERGED "k_put_put" /* how the name begins: its count is no parameter */
 #define MODEL_GATHERS "vyc_gather"
 #define MODEL_RESIDENT "resident" /* stays, and takes calls from a ring */
 #define MODEL_NCCL "the model of NCCL" /* as a library */
@@ -47,7 +48,9 @@ typedef enum model_plant {
   MODEL_SHARES_OWN, /* a graph whose own memory is not known to be that */
   MODEL_LOSES_COLLECTIVE, /* of a graph */
   MODEL_ANSWERS_FAULTED, /* call of a worker */
-  MODEL_STAYS_FAULTED /* in another process, too */
+  MODEL_STAYS_FAULTED, /* in another process, too */
+  MODEL_FORMS_APART, /* two forms of a graph are graphs that know nothing of each other */
+  MODEL_SETS_UNSEEN /* launches do not see that symbols were set since they looked at them */
 } model_plant;
 
 typedef struct model_hooks {

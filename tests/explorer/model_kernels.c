@@ -26,11 +26,12 @@ static CUresult CUDAAPI model_cuModuleUnload(CUmodule module) {
 
 static CUresult CUDAAPI model_cuModuleGetFunction(CUfunction *out, CUmodule module,
                                                   const char *text) {
-  const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0  ? ASSERTING
-                        : strcmp(text, MODEL_ROWS) == 0     ? ROWS
-                        : strcmp(text, MODEL_RESIDENT) == 0 ? RESIDENT
-                        : strcmp(text, MODEL_GATHERS) == 0  ? GATHERS
-                                                            : 0;
+  const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0                       ? ASSERTING
+                        : strcmp(text, MODEL_ROWS) == 0                          ? ROWS
+                        : strcmp(text, MODEL_RESIDENT) == 0                      ? RESIDENT
+                        : strcmp(text, MODEL_GATHERS) == 0                       ? GATHERS
+                        : strncmp(text, MODEL_MERGED, strlen(MODEL_MERGED)) == 0 ? MERGED
+                                                                                 : 0;
   *out = (CUfunction)(uintptr_t)((uint64_t)(uintptr_t)module | kind);
   return CUDA_SUCCESS;
 }
@@ -116,6 +117,6 @@ static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, un
   X(cuModuleUnload)                                                                                \
   X(cuModuleGetFunction)                                                                           \
   X(cuFuncGetAttribute)                                                                            \
-  X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuOccupancyMaxPotentialBlockSize)               \
-      X(cuLaunchKernel)
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor)                                                   \
+  X(cuOccupancyMaxPotentialBlockSize) X(cuLaunchKernel)
 const model_row model_kernel_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

@@ -216,7 +216,8 @@ void rows_given(work *w) {
 
 model_kernel kernel_of(const void *function, void **parameters) {
   const uint64_t handle = (uint64_t)(uintptr_t)function;
-  model_kernel kernel = {.module = (const void *)(uintptr_t)(handle & ~(ASSERTING | ROWS))};
+  model_kernel kernel = {.module = (const void *)(uintptr_t)(handle & ~(ASSERTING | ROWS | MERGED)),
+                         .count = 1};
   if ((handle & ROWS) != 0) { /* their number is the count until they are given */
     memcpy(&kernel.row, parameters[0], 8);
     memcpy(&kernel.count, parameters[1], 4);
@@ -225,6 +226,7 @@ model_kernel kernel_of(const void *function, void **parameters) {
   memcpy(&kernel.in, parameters[0], 8);
   memcpy(&kernel.out, parameters[1], 8);
   memcpy(&kernel.value, parameters[2], 8);
+  if ((handle & MERGED) != 0) return kernel;
   memcpy(&kernel.count, parameters[3], 4);
   if ((handle & ASSERTING) != 0) memcpy(&kernel.report, parameters[4], 8);
   return kernel;

@@ -38,6 +38,10 @@
   X("graph-cell", graph_of_a_cell)                                                                 \
   X("graph-info", graph_info)                                                                      \
   X("graph-captured", graph_captured)                                                              \
+  X("forms", forms)                                                                                \
+  X("forms-shared", forms_shared)                                                                  \
+  X("forms-set", forms_set)                                                                        \
+  X("forms-made", forms_made)                                                                      \
   X("replay", replay)                                                                              \
   X("replay-scalar", replay_with_scalar)                                                           \
   X("replay-set", replay_set)                                                                      \

@@ -17,6 +17,7 @@ uint32_t scene_origin(void) { return origin; }
 
 static model_plant planted;
 void scene_be_wrong(model_plant plant) { planted = plant; }
+bool scene_is_wrong(model_plant plant) { return planted == plant; }
 
 /* ---- small parts of operations --------------------------------------------------------------- */
 
@@ -162,7 +163,7 @@ static void make_graph(scene *s) {
   MUST(vyc_buffer_alloc(&s->between, s->context, ORDER_BUFFER_BYTES));
   scene_fill_changes(&changes, 0);
   MUST(vyc_graph_create(&s->graph, s->context));
-  if (planted != MODEL_SHARES_OWN) MUST(vyc_graph_own(s->graph, s->between));
+  if (!scene_is_wrong(MODEL_SHARES_OWN)) MUST(vyc_graph_own(s->graph, s->between));
   for (uint32_t i = 0; i < 2; i++)
     MUST(vyc_graph_add_launch(s->graph, NULL, s->prepared, changes.list[i].run));
   MUST(vyc_graph_finish(s->graph));
@@ -351,6 +352,7 @@ void scene_make(void *setting) {
   find_rows(s);
   warm_replay(s);
   make_graph(s);
+  if ((*(uint32_t *)setting & SETTING_FORMS) != 0) scene_make_forms(s);
   for (uint32_t i = 1; i < EXPLORER_CALLERS; i++) warm_launch(s->one, &s->x, &s->own[i]);
   warm_launch(NULL, &s->x, &s->hot);
   warm_launch(s->one, &s->x, &s->hot);

@@ -21,13 +21,15 @@ enum { /* order streams; those of a thread follow */
 
 enum { /* order_operation.graph */
        GRAPH_TWICE = 1,
-       GRAPH_SHARED = 2
+       GRAPH_SHARED = 2,
+       GRAPH_FORMS = 3
 };
 
 enum binding_of { /* where the arguments of an operation's kernels come from */
                   BY_ITSELF,
                   BY_CALL,
-                  BY_GRAPH
+                  BY_GRAPH,
+                  BY_FORMS
 };
 
 enum { /* a setting of a schedule */
@@ -36,7 +38,8 @@ enum { /* a setting of a schedule */
        SETTING_FREE = 4u, /* buffers are released right after the operations, not read */
        SETTING_HOT_FIRST = 8u, /* of the buffers that are read: a read waits for streams, too */
        SETTING_FAR = 16u, /* streams have far slots, all but the second */
-       SETTING_GATHERS = 32u /* the next scattered ranges are read by a kernel; no worker */
+       SETTING_GATHERS = 32u, /* the next scattered ranges are read by a kernel; no worker */
+       SETTING_FORMS = 64u /* there is a graph with two forms: of operations that use it */
 };
 
 #define SCENE_ANY_KERNELS UINT32_MAX /* of an operation: its kernels run when they do */
@@ -44,6 +47,7 @@ enum { /* a setting of a schedule */
 #define SCENE_DROPPED UINT64_C(0xd0b) /* in the place of a result that nobody wants */
 #define SCENE_COUNTED UINT64_C(1000000) /* less is counted */
 #define SCENE_SHORT_NS 1000 /* ends before the device does its work */
+#define SCENE_FORMS_FEWEST 2u /* kernels of a graph with two forms, if steps are merged */
 
 typedef struct scene_buffer {
   vyc_buffer *handle;
@@ -57,6 +61,27 @@ typedef struct scene_notice {
   vyc_ticket *ticket; /* or NULL */
   uint64_t in, result;
 } scene_notice;
+
+enum { /* values for a graph with two forms: numbers, and arrays behind them */
+       SCENE_FORMS_NUMBERS = 2,
+       SCENE_FORMS_IN = SCENE_FORMS_NUMBERS,
+       SCENE_FORMS_X,
+       SCENE_FORMS_Y,
+       SCENE_FORMS_SYMBOLS
+};
+
+/* The graph whose steps are merged as long as the arrays `x` and `y` are apart. */
+typedef struct scene_forms {
+  vyc_replay *replay;
+  vyc_replay *beside; /* by a defect, replays that share an array are of this one */
+  uint32_t in, x, y, a, b; /* symbols */
+  vyc_buffer *arrays[3]; /* at the beginning `x` is the first one, and `y` the last */
+  uint64_t addresses[3];
+  order_register numbers; /* what `a` and `b` stand for */
+  uint64_t x_of[ORDER_MOST], y_of[ORDER_MOST]; /* set by an operation; 0: not by it */
+  uint64_t y_given[ORDER_MOST]; /* for its launch alone */
+  uint64_t first[ORDER_MOST]; /* what its first kernel writes to: `x` */
+} scene_forms;
 
 typedef struct scene {
   order order;
@@ -84,6 +109,7 @@ typedef struct scene {
   uint64_t dropped[EXPLORER_CALLERS], cells[EXPLORER_CALLERS][2]; /* host memory */
   vyc_graph *graph; /* x to memory of its own, and that to hot */
   vyc_buffer *between; /* that memory */
+  scene_forms forms;
   vyc_replay *replay;
   uint32_t symbol_a, symbol_out, symbol_x;
   vyc_stream *one, *two, *spare[EXPLORER_CALLERS], *made[EXPLORER_CALLERS];
@@ -115,8 +141,9 @@ void scene_prepare_process(void);
 uint32_t scene_origin(void);
 /* A defect of the scene itself, before it is made. */
 void scene_be_wrong(model_plant plant);
-/* Runs on thread 0: makes the scene, with SETTING_PENDING, SETTING_FAR and SETTING_GATHERS or
- * without. */
+bool scene_is_wrong(model_plant plant);
+/* Runs on thread 0: makes the scene, with SETTING_PENDING, SETTING_FAR, SETTING_GATHERS and
+ * SETTING_FORMS or without. */
 void scene_make(void *setting);
 /* A download of four ranges of the thread: x, hot, out and its own. */
 vyc_status scene_read_ranges(uint64_t values[4], uint32_t thread);
@@ -159,6 +186,16 @@ static inline void scene_must(vyc_status status, const char *what) { scene_ok(st
 model_hooks scene_hooks(void);
 /* As the library counts them. */
 void scene_read_counters(const scene *s, uint64_t *launches_out, uint64_t *graph_launches_out);
+
+/* The graph with two forms. */
+void scene_make_forms(scene *s);
+void scene_release_forms(scene *s);
+/* A number for both kinds of steps, and arrays by their places. */
+void scene_forms_number(vyc_symbol_value values[SCENE_FORMS_NUMBERS], const scene_forms *forms,
+                        uint32_t number);
+void scene_forms_values(vyc_symbol_value values[SCENE_FORMS_SYMBOLS], const scene *s,
+                        uint32_t number, uint32_t x, uint32_t y);
+void scene_forms_given(scene *s, const model_kernel *kernel);
 
 /* A launch of the kernel; `in` may begin at its second element. */
 void scene_launch(const char *name, vyc_stream *stream, uint32_t order_stream,

@@ -20,6 +20,7 @@ static void release_objects(scene *s) {
   vyc_call_release(s->call);
   vyc_replay_release(s->replay);
   vyc_graph_release(s->graph);
+  scene_release_forms(s);
   vyc_communicator_release(s->communicator); /* the graph holds it */
   vyc_graph_release(s->communicating);
   vyc_worker_release(s->worker);

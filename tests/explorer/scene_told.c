@@ -110,14 +110,23 @@ static void graph_kernel_given(scene *s, const model_kernel *kernel) {
                   number, (unsigned long)s->graph_value[number], (unsigned long)kernel->value);
 }
 
-/* Between the two kernels of a captured replay is memory that others may have had before, and that
- * the model of order does not know. */
+/* A graph with two forms has memory that others may have had before. */
+static uint32_t owner_of(const scene *s, const model_kernel *kernel, uint64_t address) {
+  const order_operation *o = &s->order.list[kernel->operation];
+  const uint32_t owner = order_owner(&s->order, address);
+  const bool is_foreign = s->binding[kernel->operation] == BY_FORMS && owner < ORDER_BUFFERS &&
+                          ((o->reads | o->writes) >> owner & 1) == 0;
+  return is_foreign ? ORDER_BUFFERS : owner;
+}
+
+/* Between the two kernels of a captured replay is such memory, too, which the model of order does
+ * not know. */
 static void find_owners(const scene *s, model_kernel *kernel) {
   const uint32_t stream = s->order.list[kernel->operation].stream;
   const bool is_captured = stream >= STREAM_CAPTURED && stream != ORDER_NOWHERE;
   const bool is_between = is_captured && kernel->of_graph == 2;
-  kernel->in_owner = kernel->in == 0 ? ORDER_BUFFERS : order_owner(&s->order, kernel->in);
-  kernel->out_owner = order_owner(&s->order, kernel->out);
+  kernel->in_owner = kernel->in == 0 ? ORDER_BUFFERS : owner_of(s, kernel, kernel->in);
+  kernel->out_owner = owner_of(s, kernel, kernel->out);
   if (is_between && kernel->number == 0) kernel->out_owner = ORDER_BUFFERS;
   if (is_between && kernel->number == 1) kernel->in_owner = ORDER_BUFFERS;
 }
@@ -150,7 +159,14 @@ static void on_given(model_kernel *kernel) {
     check_arguments(s, kernel, kernel->value);
     break;
   case BY_GRAPH: graph_kernel_given(s, kernel); break;
+  case BY_FORMS: scene_forms_given(s, kernel); break;
   }
+}
+
+/* Reads what the kernel before it has left for it alone. */
+static bool is_between(const scene *s, const model_kernel *kernel) {
+  const enum binding_of binding = s->binding[kernel->operation];
+  return (binding == BY_GRAPH || binding == BY_FORMS) && kernel->number > 0;
 }
 
 static void on_runs(model_kernel *kernel) {
@@ -164,7 +180,7 @@ static void on_runs(model_kernel *kernel) {
                     (unsigned long)found, (unsigned long)s->input[number]);
     if (kernel->in_owner < ORDER_BUFFERS)
       order_check_read(&s->order, number, kernel->in_owner, found);
-    if (s->binding[number] == BY_GRAPH && kernel->number == 1 && found != number)
+    if (is_between(s, kernel) && found != number)
       explorer_fail("a replay (%u) finds in its own memory what %lu wrote", number,
                     (unsigned long)found);
     if (kernel->out_owner < ORDER_BUFFERS)

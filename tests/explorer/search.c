@@ -172,15 +172,18 @@ static bool search(const trial *t) {
   }
 }
 
-/* With scattered ranges by a kernel there is no worker, and the rest is as in another setting. */
+/* With scattered ranges by a kernel there is neither a worker nor a graph with two forms, and the
+ * rest is as in another setting. Such a graph has only memory of its own, besides what it reads, so
+ * how buffers are read at the end, or released, is nothing to it. One that is made for an operation
+ * writes to them, but takes the time of three others: it is left out where only streams or the
+ * device differ. */
 static bool matters(const trial *t) {
-  bool gathers = false, works = false;
-  for (uint32_t i = 0; i < t->count; i++) {
-    const char *name = operation_rows[t->operations[i]].name;
-    gathers |= strcmp(name, "gather") == 0;
-    works |= strncmp(name, "worker", strlen("worker")) == 0;
-  }
-  return (t->setting & SETTING_GATHERS) == 0 || (gathers && !works);
+  if ((t->setting & SETTING_GATHERS) != 0)
+    return trial_has(t, "gather") && !trial_has(t, "worker") && !trial_has(t, "forms");
+  if (!trial_has(t, "forms")) return true;
+  if (trial_has(t, "forms-made"))
+    return (t->setting & (SETTING_HOT_FIRST | SETTING_FAR | SETTING_EAGER)) == 0;
+  return (t->setting & (SETTING_FREE | SETTING_HOT_FIRST)) == 0;
 }
 
 void search_pair(uint32_t first, uint32_t second) {

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "operations.h"
 #include "scene.h"
@@ -13,18 +14,34 @@ static void run_operation(void *argument) {
   model_check_thread();
 }
 
+bool trial_has(const trial *t, const char *beginning) {
+  for (uint32_t i = 0; i < t->count; i++)
+    if (strncmp(operation_rows[t->operations[i]].name, beginning, strlen(beginning)) == 0)
+      return true;
+  return false;
+}
+
 /* Of the scene that a setting begins with. */
 static const uint32_t scenes[] = {0,
                                   SETTING_PENDING,
                                   SETTING_FAR,
                                   SETTING_FAR | SETTING_PENDING,
                                   SETTING_GATHERS,
-                                  SETTING_GATHERS | SETTING_PENDING};
+                                  SETTING_GATHERS | SETTING_PENDING,
+                                  SETTING_FORMS,
+                                  SETTING_FORMS | SETTING_PENDING,
+                                  SETTING_FORMS | SETTING_FAR,
+                                  SETTING_FORMS | SETTING_FAR | SETTING_PENDING};
 #define SCENES ((uint32_t)(sizeof scenes / sizeof scenes[0]))
+_Static_assert(SCENES <= EXPLORER_SNAPSHOTS, "each has one");
 
-static uint32_t snapshot_of(uint32_t setting) {
+static uint32_t snapshot_of(const trial *t) {
+  const bool forms = trial_has(t, "forms");
+  const uint32_t wanted =
+      (t->setting & (SETTING_PENDING | SETTING_FAR | (forms ? 0 : SETTING_GATHERS))) |
+      (forms ? SETTING_FORMS : 0);
   uint32_t number = 0;
-  while (scenes[number] != (setting & (SETTING_PENDING | SETTING_FAR | SETTING_GATHERS))) number++;
+  while (scenes[number] != wanted) number++;
   return number;
 }
 
@@ -41,7 +58,7 @@ bool run_trial(const trial *t, const explorer_plan *plan) {
     runs[i] = run_operation;
     arguments[i] = (void *)(uintptr_t)(t->operations[i] << 8 | (i + 1));
   }
-  explorer_put_back(snapshot_of(setting));
+  explorer_put_back(snapshot_of(t));
   explorer->points = 0;
   return explorer_run_alone(begin_scene, &setting) &&
          explorer_run_together(runs, arguments, t->count, plan) &&

@@ -44,6 +44,8 @@ extern laboratory *lab;
 
 /* Makes the scenes that schedules begin with. */
 void prepare_scenes(void);
+/* Whether one of its operations has a name that begins so. */
+bool trial_has(const trial *t, const char *beginning);
 /* False: it failed, and explorer->failure says how. */
 bool run_trial(const trial *t, const explorer_plan *plan);
 
