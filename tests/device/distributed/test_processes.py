@@ -366,7 +366,8 @@ def test_rank_0_that_never_comes_is_named(start, tmp_path):
 # ---- small all-reduces over shared memory ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.thin)])
+@pytest.mark.thin
+@pytest.mark.parametrize("size", [2, 4])
 def test_small_all_reduces_need_no_nccl_between_processes(start, gpus, size):
     if gpus < size:
         return

@@ -39,7 +39,7 @@ def _cut(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HP", 1, ctypes.addressof(drop)))  # SO_ATTACH_FILTER
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin
 @pytest.mark.parametrize("is_told_more", [False, True], ids=["silent", "sending"])
 def test_a_machine_that_is_cut_off_counts_as_gone(ends, monkeypatch, is_told_more):
     monkeypatch.setattr(messages, "_MOST_SILENCE", 1.0)

@@ -89,6 +89,7 @@ def test_every_wait_ends_with_its_timeout(device_name: int | str) -> None:
     assert lines == [f"{name} True" for name in ("result", "device", "stream", "event", "now", "close")]
 
 
+@pytest.mark.thin
 @pytest.mark.slow
 def test_every_wait_ends_with_control_c(device_name: int | str) -> None:
     lines = run_hung(

@@ -49,7 +49,7 @@ def test_random_recordings_give_the_bytes_of_the_steps(seed: int, count: int) ->
     assert counts["CLEAR"] + counts["UNKNOWN"]
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(5000, marks=LONG)])
+@pytest.mark.parametrize("count", [30, pytest.param(5000, marks=LONG)])
 @pytest.mark.parametrize("precision", ["ieee", "ftz"])
 def test_random_recordings_on_the_device(device: vc.Device, precision: str, count: int) -> None:
     counts = compare(lambda p, **given: device.compile(p, precision=precision)(**given), 99, count)
