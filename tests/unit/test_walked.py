@@ -5,6 +5,7 @@ Without `vc.work` the number of threads follows from the first result, whatever 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -478,3 +479,30 @@ def test_programs_that_mean_what_they_leave_out_are_taken(
     result = vc.evaluate(kernel, *arguments)
 
     assert result.tolist() == np.asarray(expected()).tolist()
+
+
+def calls_for(values: int) -> int:
+    """Function calls that find the walks of a program of so many values, each of which is used by the next and added
+    to a result."""
+    b = vc.Builder("sums", block=64)
+    x, out = b.input("x", vc.f32), b.output("out", vc.f32)
+    value = b.let("first", x[b.let("i", vc.global_id.x)])
+    for k in range(values):
+        value = b.let(f"v{k}", value + 1.0)
+        b.atomic_add(out, k % 7, value)
+    program, calls = b.build(), 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        assert len(walks(program)) == 1
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_the_work_grows_with_the_program_alone() -> None:
+    assert calls_for(200) < 5 * calls_for(50)

@@ -185,6 +185,7 @@ class _Accesses:
 
     def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
+        self._common: dict[str, Bounds] = {}  # by let: what holds at all of its uses
 
     def of(self, body: tuple[Stmt, ...], bounds: Bounds) -> Iterator[tuple[str, Expr, Bounds]]:
         for statement in body:
@@ -206,15 +207,19 @@ class _Accesses:
                     yield from self.of(inner, bounds)
 
     def _read(self, roots: Iterable[Expr], bounds: Bounds) -> Iterator[tuple[str, Expr, Bounds]]:
-        seen: set[str] = set()
-        work = list(roots)
+        """A let is read again only where fewer bounds hold than at its uses before."""
+        work = [(root, bounds) for root in roots]
         while work:
-            for expr in expressions([work.pop()]):
+            root, within = work.pop()
+            for expr in expressions([root]):
                 if isinstance(expr, Load):
-                    yield expr.buffer, expr.index, bounds
-                elif isinstance(expr, Local) and expr.name not in seen and expr.name in self._numbers.lets:
-                    seen.add(expr.name)
-                    work.append(self._numbers.lets[expr.name])
+                    yield expr.buffer, expr.index, within
+                elif isinstance(expr, Local) and expr.name in self._numbers.lets:
+                    before = self._common.get(expr.name)
+                    common = within if before is None else before & within
+                    if common != before:
+                        self._common[expr.name] = common
+                        work.append((self._numbers.lets[expr.name], common))
 
 
 def _along(
