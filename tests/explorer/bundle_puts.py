@@ -28,8 +28,8 @@ def put(name: str = "put") -> vc.Program:
 def two_forms(device: vc.Device, kernel: vc.Kernel) -> vc.Graph:
     """A launch that stays apart by its options, and two that are one kernel where `x` and `y` are not the same array.
 
-    Two symbols have the number of the operation, because one that two nodes read would be a cell, which the model
-    does not know.
+    Two symbols have the number of the operation: `a`, which two nodes of the merged form read from a cell, and `b`,
+    which stays by value.
     """
     first = device.compile(put("first"), bounds="off")
     in_, x, y = (device.array(np.zeros(1, np.uint64)) for _ in range(3))
@@ -37,7 +37,7 @@ def two_forms(device: vc.Device, kernel: vc.Kernel) -> vc.Graph:
         between = graph.temporary(1, vc.u64)
         first.launch(vc.symbol("in"), vc.symbol("x", x), vc.symbol("a", 1))
         kernel.launch(vc.symbol("x"), between, vc.symbol("b", 1))
-        kernel.launch(between, vc.symbol("y", y), vc.symbol("b"))
+        kernel.launch(between, vc.symbol("y", y), vc.symbol("a"))
     graph.replay(**{"in": in_})
     return graph
 

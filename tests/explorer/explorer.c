@@ -26,7 +26,7 @@ static void fail_usage(const char *what) {
           "         [--pair A:B] [--everything] [--traces N] [--coverage] [--verbose]\n"
           "         [--plant loses-call|answers-early|answers-another|gathers-apart|\n"
           "                  forgets-owned|shares-own|loses-collective|answers-faulted|\n"
-          "                  stays-faulted|forms-apart|sets-unseen]\n"
+          "                  stays-faulted|forms-apart|sets-unseen|shares-cells]\n"
           "explorer --replay A:B[:C] --setting N --at 'POINT>THREAD,POINT>D,...' [--verbose]\n"
           "explorer --list\n",
           what);
@@ -96,7 +96,8 @@ static model_plant parse_plant(const char *word) {
                                       "answers-faulted",
                                       "stays-faulted",
                                       "forms-apart",
-                                      "sets-unseen"};
+                                      "sets-unseen",
+                                      "shares-cells"};
   for (uint32_t i = 1; i < sizeof words / sizeof words[0]; i++)
     if (strcmp(word, words[i]) == 0) return (model_plant)i;
   fail_usage(word);

@@ -16,7 +16,8 @@
  * its report is the number of the operation that launched it. */
 #define MODEL_ASSERTING "asserting"
 #define MODEL_ROWS "rows"
-#define MODEL_MERGED "k_put_put" /* how the name begins: its count is no parameter */
+#define MODEL_MERGED "k_put_put" /* no count, and one of its scalars is in a cell */
+#define MODEL_CELLS "k_write_symbols" /* writes its scalar to a cell */
 #define MODEL_GATHERS "vyc_gather"
 #define MODEL_RESIDENT "resident" /* stays, and takes calls from a ring */
 #define MODEL_NCCL "the model of NCCL" /* as a library */
@@ -27,6 +28,7 @@ typedef struct model_kernel {
   uint64_t in, out, value; /* its parameters */
   uint64_t row;            /* of a table: where the parameters are, too; 0: nowhere else */
   uint64_t report;         /* where a failed assertion goes; 0: it has none */
+  uint64_t cell;           /* where it reads its value, or a second one; 0: nowhere */
   uint32_t count;
   uint32_t operation;  /* who gave it */
   uint32_t number;     /* of it, among the kernels of one launch of a graph */
@@ -35,6 +37,8 @@ typedef struct model_kernel {
   const void *module; /* that has its code; of a collective the communicator */
   bool gathers;       /* it is the one that reads scattered ranges */
   bool is_collective;
+  bool has_value;     /* as a parameter */
+  bool writes_cell;   /* its value, to `out`; it reads nothing */
 } model_kernel;
 
 /* A defect, for tests of the explorer. The first three are of the device's part of a worker. */
@@ -50,7 +54,8 @@ typedef enum model_plant {
   MODEL_ANSWERS_FAULTED, /* call of a worker */
   MODEL_STAYS_FAULTED, /* in another process, too */
   MODEL_FORMS_APART, /* two forms of a graph are graphs that know nothing of each other */
-  MODEL_SETS_UNSEEN /* launches do not see that symbols were set since they looked at them */
+  MODEL_SETS_UNSEEN, /* launches do not see that symbols were set since they looked at them */
+  MODEL_SHARES_CELLS /* a captured replay with two forms has the memory of the others */
 } model_plant;
 
 typedef struct model_hooks {

@@ -24,14 +24,20 @@ static CUresult CUDAAPI model_cuModuleUnload(CUmodule module) {
   return CUDA_SUCCESS;
 }
 
+/* Names of a bundle have more behind that of the program. */
+static bool begins_with(const char *text, const char *beginning) {
+  return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
 static CUresult CUDAAPI model_cuModuleGetFunction(CUfunction *out, CUmodule module,
                                                   const char *text) {
-  const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0                       ? ASSERTING
-                        : strcmp(text, MODEL_ROWS) == 0                          ? ROWS
-                        : strcmp(text, MODEL_RESIDENT) == 0                      ? RESIDENT
-                        : strcmp(text, MODEL_GATHERS) == 0                       ? GATHERS
-                        : strncmp(text, MODEL_MERGED, strlen(MODEL_MERGED)) == 0 ? MERGED
-                                                                                 : 0;
+  const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0  ? ASSERTING
+                        : strcmp(text, MODEL_ROWS) == 0     ? ROWS
+                        : strcmp(text, MODEL_RESIDENT) == 0 ? RESIDENT
+                        : strcmp(text, MODEL_GATHERS) == 0  ? GATHERS
+                        : begins_with(text, MODEL_MERGED)   ? MERGED
+                        : begins_with(text, MODEL_CELLS)    ? CELLS
+                                                            : 0;
   *out = (CUfunction)(uintptr_t)((uint64_t)(uintptr_t)module | kind);
   return CUDA_SUCCESS;
 }

@@ -125,6 +125,8 @@ extern model *the_model;
 #define GATHERS UINT64_C(16)
 /* In that of one that was merged of others. */
 #define MERGED UINT64_C(1)
+/* In that of one that writes a cell. */
+#define CELLS UINT64_C(32)
 /* In that of a worker. */
 #define RESIDENT UINT64_C(2)
 #define CONTEXT ((CUcontext)(uintptr_t)0xC0DE00)

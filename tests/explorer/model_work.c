@@ -27,6 +27,7 @@ static void run_node(const work *w, node *n) {
       model_check_memory(n->kernel.in, 8, "a kernel");
       model_check_memory(n->kernel.out, 8, "a kernel");
     }
+    if (n->kernel.cell != 0) model_check_memory(n->kernel.cell, 8, "a cell");
     the_model->hooks.runs(&n->kernel);
     if (n->kernel.report != 0) write_report(&n->kernel);
     break;
@@ -203,6 +204,7 @@ uint32_t rows_of(node *nodes, const model_kernel *table_kernel, uint32_t room) {
     memcpy(&kernel.in, row + 16, 8);
     memcpy(&kernel.out, row + 24, 8);
     memcpy(&kernel.value, row + 32, 8);
+    kernel.has_value = true;
     nodes[i] = (node){.kind = WORK_KERNEL, .kernel = kernel};
   }
   return whole.count;
@@ -214,20 +216,41 @@ void rows_given(work *w) {
     kernel_given(&w->nodes[i].kernel, i, i == 0); /* all of them are one launch */
 }
 
+/* Numbers that operations give are small, so a scalar that is an address is read there. */
+static void find_cell(model_kernel *kernel) {
+  kernel->has_value = kernel->value >> 32 == 0;
+  if (kernel->has_value) return;
+  kernel->cell = kernel->value;
+  kernel->value = 0;
+}
+
+static void take_parameters(model_kernel *kernel, uint64_t handle, void **parameters) {
+  memcpy(&kernel->in, parameters[0], 8);
+  memcpy(&kernel->out, parameters[1], 8);
+  memcpy(&kernel->value, parameters[2], 8);
+  find_cell(kernel);
+  if ((handle & MERGED) != 0) {
+    memcpy(&kernel->cell, parameters[3], 8);
+    return;
+  }
+  memcpy(&kernel->count, parameters[3], 4);
+  if ((handle & ASSERTING) != 0) memcpy(&kernel->report, parameters[4], 8);
+}
+
 model_kernel kernel_of(const void *function, void **parameters) {
   const uint64_t handle = (uint64_t)(uintptr_t)function;
-  model_kernel kernel = {.module = (const void *)(uintptr_t)(handle & ~(ASSERTING | ROWS | MERGED)),
-                         .count = 1};
+  const uint64_t kinds = ASSERTING | ROWS | MERGED | CELLS;
+  model_kernel kernel = {.module = (const void *)(uintptr_t)(handle & ~kinds), .count = 1};
   if ((handle & ROWS) != 0) { /* their number is the count until they are given */
     memcpy(&kernel.row, parameters[0], 8);
     memcpy(&kernel.count, parameters[1], 4);
-    return kernel;
+  } else if ((handle & CELLS) != 0) {
+    kernel.has_value = kernel.writes_cell = true;
+    memcpy(&kernel.value, parameters[0], 8);
+    memcpy(&kernel.out, parameters[1], 8);
+    kernel.in = kernel.out;
+  } else {
+    take_parameters(&kernel, handle, parameters);
   }
-  memcpy(&kernel.in, parameters[0], 8);
-  memcpy(&kernel.out, parameters[1], 8);
-  memcpy(&kernel.value, parameters[2], 8);
-  if ((handle & MERGED) != 0) return kernel;
-  memcpy(&kernel.count, parameters[3], 4);
-  if ((handle & ASSERTING) != 0) memcpy(&kernel.report, parameters[4], 8);
   return kernel;
 }

@@ -42,6 +42,8 @@
   X("forms-shared", forms_shared)                                                                  \
   X("forms-set", forms_set)                                                                        \
   X("forms-made", forms_made)                                                                      \
+  X("forms-captured", forms_captured)                                                              \
+  X("forms-shared-captured", forms_shared_captured)                                                \
   X("replay", replay)                                                                              \
   X("replay-scalar", replay_with_scalar)                                                           \
   X("replay-set", replay_set)                                                                      \

@@ -47,7 +47,7 @@ enum { /* a setting of a schedule */
 #define SCENE_DROPPED UINT64_C(0xd0b) /* in the place of a result that nobody wants */
 #define SCENE_COUNTED UINT64_C(1000000) /* less is counted */
 #define SCENE_SHORT_NS 1000 /* ends before the device does its work */
-#define SCENE_FORMS_FEWEST 2u /* kernels of a graph with two forms, if steps are merged */
+#define SCENE_FORMS_KERNELS 3u /* of a graph with two forms, of both */
 
 typedef struct scene_buffer {
   vyc_buffer *handle;
@@ -73,13 +73,14 @@ enum { /* values for a graph with two forms: numbers, and arrays behind them */
 /* The graph whose steps are merged as long as the arrays `x` and `y` are apart. */
 typedef struct scene_forms {
   vyc_replay *replay;
+  uint32_t own_count; /* pieces of memory of the graph of merged steps alone */
   vyc_replay *beside; /* by a defect, replays that share an array are of this one */
   uint32_t in, x, y, a, b; /* symbols */
   vyc_buffer *arrays[3]; /* at the beginning `x` is the first one, and `y` the last */
   uint64_t addresses[3];
   order_register numbers; /* what `a` and `b` stand for */
   uint64_t x_of[ORDER_MOST], y_of[ORDER_MOST]; /* set by an operation; 0: not by it */
-  uint64_t y_given[ORDER_MOST]; /* for its launch alone */
+  uint64_t x_given[ORDER_MOST], y_given[ORDER_MOST]; /* for its launch alone */
   uint64_t first[ORDER_MOST]; /* what its first kernel writes to: `x` */
 } scene_forms;
 
@@ -196,6 +197,8 @@ void scene_forms_number(vyc_symbol_value values[SCENE_FORMS_NUMBERS], const scen
 void scene_forms_values(vyc_symbol_value values[SCENE_FORMS_SYMBOLS], const scene *s,
                         uint32_t number, uint32_t x, uint32_t y);
 void scene_forms_given(scene *s, const model_kernel *kernel);
+/* Where it reads a cell. */
+void scene_forms_read(const scene *s, const model_kernel *kernel);
 
 /* A launch of the kernel; `in` may begin at its second element. */
 void scene_launch(const char *name, vyc_stream *stream, uint32_t order_stream,

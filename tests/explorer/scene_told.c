@@ -166,13 +166,20 @@ static void on_given(model_kernel *kernel) {
 /* Reads what the kernel before it has left for it alone. */
 static bool is_between(const scene *s, const model_kernel *kernel) {
   const enum binding_of binding = s->binding[kernel->operation];
-  return (binding == BY_GRAPH || binding == BY_FORMS) && kernel->number > 0;
+  const uint32_t first = binding == BY_FORMS && kernel->cell != 0;
+  return (binding == BY_GRAPH || binding == BY_FORMS) && kernel->number > first;
 }
 
 static void on_runs(model_kernel *kernel) {
   scene *s = the_scene();
   const uint32_t number = kernel->operation;
   const uint64_t found = model_read(kernel->in);
+  if (kernel->writes_cell) {
+    s->order.list[number].executed++;
+    model_write(kernel->out, kernel->value);
+    return;
+  }
+  if (kernel->cell != 0) scene_forms_read(s, kernel);
   if (number != 0) {
     s->order.list[number].executed++;
     if (s->input[number] != 0 && found != s->input[number])

@@ -174,14 +174,15 @@ static bool search(const trial *t) {
 
 /* With scattered ranges by a kernel there is neither a worker nor a graph with two forms, and the
  * rest is as in another setting. Such a graph has only memory of its own, besides what it reads, so
- * how buffers are read at the end, or released, is nothing to it. One that is made for an operation
- * writes to them, but takes the time of three others: it is left out where only streams or the
- * device differ. */
+ * how buffers are read at the end, or released, is nothing to it. One that is made for an
+ * operation, or captured, writes to them, but takes the time of three others: it is left out where
+ * only streams or the device differ. */
 static bool matters(const trial *t) {
   if ((t->setting & SETTING_GATHERS) != 0)
     return trial_has(t, "gather") && !trial_has(t, "worker") && !trial_has(t, "forms");
   if (!trial_has(t, "forms")) return true;
-  if (trial_has(t, "forms-made"))
+  if (trial_has(t, "forms-made") || trial_has(t, "forms-captured") ||
+      trial_has(t, "forms-shared-captured"))
     return (t->setting & (SETTING_HOT_FIRST | SETTING_FAR | SETTING_EAGER)) == 0;
   return (t->setting & (SETTING_FREE | SETTING_HOT_FIRST)) == 0;
 }
