@@ -30,7 +30,8 @@
  *                        vyc_replay_site
  *   VYC_E_TIMEOUT        the work continues; wait again or abandon it
  *   VYC_NOT_READY        not an error: the work has not finished
- *   VYC_E_UNAVAILABLE    this context can no longer be used; open another
+ *   VYC_E_UNAVAILABLE    this context can no longer be used: open another; from
+ *                        vyc_driver_open and vyc_context_open, there is no driver or device
  *   VYC_E_LOST           nor can any other context on this device in this process
  *   VYC_E_DRIVER         an error of the driver: vyc_error.driver_name
  *   VYC_E_UNSUPPORTED    this device or driver does not support it
@@ -39,6 +40,7 @@
  *   VYC_E_FORMAT         the file is not a valid bundle
  *   VYC_E_VERSION        the bundle has a newer format
  *   VYC_E_COMMUNICATION  release the communicator; results of its work are unspecified
+ *   VYC_E_INTERNAL       a bug in this library or its C++ headers: please report it
  *
  * Rules for all functions:
  *  - They return vyc_status; on failure the calling thread's error record (vyc_last_error) says
@@ -47,6 +49,11 @@
  *    it, may return VYC_E_UNAVAILABLE (closed, or a forked child), VYC_E_LOST, VYC_E_MEMORY and
  *    VYC_E_DRIVER.
  *  - Argument order: object, outputs, inputs (a size right after its array), options.
+ *  - A pointer must not be NULL unless its function or field says what NULL means; `user` and
+ *    `owner` are only passed on. After a failure outputs are as the function says, else
+ * unspecified.
+ *  - Time limits are nanoseconds: 0 looks once and does not wait, and a negative number is no
+ *    limit. Functions that refuse negative numbers say so.
  *  - `T **x_out` gives the caller one reference, which vyc_x_release releases; on failure it is
  *    NULL. `const T *` is borrowed for the call. Releasing NULL is allowed. Children hold a counted
  *    reference to their parent, so any order of release is right. A handle of a closed context can

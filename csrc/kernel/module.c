@@ -111,18 +111,24 @@ vyc_status vyc__parameters_supported(const vyc_context *context) {
       "this driver does not report the parameters of kernels; drivers for CUDA 12.4 do");
 }
 
+vyc_status vyc__module_function(vyc_module *module, CUfunction *function_out, const char *name) {
+  vyc_context *context = module->child.context;
+  const CUresult result = context->driver->cuModuleGetFunction(function_out, module->handle, name);
+  if (result == CUDA_SUCCESS) return VYC_OK;
+  if (result == CUDA_ERROR_NOT_FOUND)
+    return vyc__fail(VYC_E_INVALID, "module", "the module has no kernel %s", name);
+  return vyc__driver_failed(context, result, "cuModuleGetFunction");
+}
+
 static vyc_status read_parameter(vyc_module *module, uint32_t *offset_out, uint32_t *bytes_out,
                                  const char *name, uint32_t index) {
   vyc_context *context = module->child.context;
   const vyc_driver *driver = context->driver;
   CUfunction function = NULL;
   size_t offset = 0, bytes = 0;
-  CUresult result = driver->cuModuleGetFunction(&function, module->handle, name);
-  if (result == CUDA_ERROR_NOT_FOUND)
-    return vyc__fail(VYC_E_INVALID, "module", "the module has no kernel %s", name);
-  if (result != CUDA_SUCCESS) return vyc__driver_failed(context, result, "cuModuleGetFunction");
+  VYC_TRY(vyc__module_function(module, &function, name));
   VYC_TRY(vyc__parameters_supported(context));
-  result = driver->cuFuncGetParamInfo(function, index, &offset, &bytes);
+  const CUresult result = driver->cuFuncGetParamInfo(function, index, &offset, &bytes);
   if (result == CUDA_ERROR_INVALID_VALUE) return VYC_OK; /* past the last */
   if (result != CUDA_SUCCESS) return vyc__driver_failed(context, result, "cuFuncGetParamInfo");
   *offset_out = (uint32_t)offset;

@@ -1,22 +1,13 @@
 /* How many blocks of a kernel fit on a multiprocessor, by the driver's own calculator. */
 #include "room.h"
 
-static vyc_status find(vyc_module *module, CUfunction *function_out, const char *name) {
-  vyc_context *context = module->child.context;
-  const CUresult result = context->driver->cuModuleGetFunction(function_out, module->handle, name);
-  if (result == CUDA_SUCCESS) return VYC_OK;
-  if (result == CUDA_ERROR_NOT_FOUND)
-    return vyc__fail(VYC_E_INVALID, "module", "the module has no kernel %s", name);
-  return vyc__driver_failed(context, result, "cuModuleGetFunction");
-}
-
 static vyc_status largest(vyc_module *module, int *threads_out, const char *name,
                           uint32_t dynamic_shared_bytes, uint32_t limit) {
   vyc_context *context = module->child.context;
   CUfunction function = NULL;
   int grid = 0;
   VYC_CU_RESULT;
-  VYC_TRY(find(module, &function, name));
+  VYC_TRY(vyc__module_function(module, &function, name));
   return VYC_CU(context, cuOccupancyMaxPotentialBlockSize, &grid, threads_out, function, NULL,
                 dynamic_shared_bytes, (int)limit);
 }
@@ -38,7 +29,7 @@ static vyc_status count(vyc_module *module, int *blocks_out, const char *name, u
   vyc_context *context = module->child.context;
   CUfunction function = NULL;
   VYC_CU_RESULT;
-  VYC_TRY(find(module, &function, name));
+  VYC_TRY(vyc__module_function(module, &function, name));
   return VYC_CU(context, cuOccupancyMaxActiveBlocksPerMultiprocessor, blocks_out, function,
                 (int)threads, dynamic_shared_bytes);
 }

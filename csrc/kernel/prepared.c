@@ -243,16 +243,13 @@ static void set_several(vyc_prepared *prepared, CUfunction several, uint32_t ele
 
 static vyc_status prepare(vyc_prepared *prepared, vyc_context *context,
                           const vyc_prepared_desc *desc) {
-  VYC_CU_RESULT;
   VYC_TRY(vyc__name_make(&prepared->called, name_of(desc), desc));
   prepared->noted = vyc__noted_as(prepared->called);
   prepared->name = prepared->called->text;
-  VYC_TRY(VYC_CU(context, cuModuleGetFunction, &prepared->function, prepared->module->handle,
-                 desc->entry));
+  VYC_TRY(vyc__module_function(prepared->module, &prepared->function, desc->entry));
   if (has_several(desc)) {
     CUfunction several;
-    VYC_TRY(
-        VYC_CU(context, cuModuleGetFunction, &several, prepared->module->handle, desc->several));
+    VYC_TRY(vyc__module_function(prepared->module, &several, desc->several));
     set_several(prepared, several, desc->several_elements, desc->several_from);
   }
   VYC_TRY(allow_shared(prepared, context));
@@ -298,11 +295,9 @@ void vyc_prepared_release(vyc_prepared *prepared) {
 
 static vyc_status add_several(vyc_prepared *prepared, vyc_module *module, const char *entry,
                               uint32_t elements, uint64_t from) {
-  vyc_context *context = prepared->child.context;
   CUfunction several;
   vyc_module *none = NULL;
-  VYC_CU_RESULT;
-  VYC_TRY(VYC_CU(context, cuModuleGetFunction, &several, module->handle, entry));
+  VYC_TRY(vyc__module_function(module, &several, entry));
   if (atomic_load(&prepared->several) != NULL ||
       !atomic_compare_exchange_strong(&prepared->several_module, &none, module))
     return vyc__fail(VYC_E_INVALID, "vyc_prepared_add_several",

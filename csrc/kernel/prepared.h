@@ -157,6 +157,8 @@ void vyc__spares_free(vyc_prepared *prepared);
 
 /* ---- module.c ---- */
 
+/* VYC_E_INVALID: the module has none of this name. */
+vyc_status vyc__module_function(vyc_module *module, CUfunction *function_out, const char *name);
 vyc_status vyc__parameters_supported(const vyc_context *context);
 
 /* ---- cooperative.c ---- */

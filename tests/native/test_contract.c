@@ -152,6 +152,10 @@ static void a_prepared_kernel_is_checked(vyc_module *module) {
   desc.block[1] = 0;
   REFUSED(vyc_prepared_create(&prepared, module, &desc));
   desc = scale_desc(STREAMED);
+  desc.entry = "absent";
+  REFUSED(vyc_prepared_create(&prepared, module, &desc));
+  CHECK(strstr(vyc_last_message(), "absent") != NULL);
+  desc = scale_desc(STREAMED);
   desc.block[0] = desc.block[1] = desc.block[2] = UINT32_MAX;
   REFUSED(vyc_prepared_create(&prepared, module, &desc));
   desc = scale_desc(STREAMED);

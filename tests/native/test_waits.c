@@ -69,13 +69,17 @@ static void every_wait_keeps_its_limit(void) {
   session s = begin();
   vyc_stream *stream = new_stream(s.context), *idle = new_stream(s.context);
   vyc_buffer *buffer = new_buffer(s.context, 64);
-  vyc_event *event = NULL;
+  vyc_event *start = NULL, *event = NULL;
   vyc_fence *before = NULL, *fence = NULL;
+  float milliseconds = -1;
   OK(vyc_fence_create(&before, s.context));
+  OK(vyc_stream_record(stream, &start));
   hang(&s, stream);
   OK(vyc_stream_record(stream, &event));
   vyc_ticket *ticket = hang_run(&s);
   OK(vyc_fence_create(&fence, s.context));
+  OK(vyc_event_synchronize(start));
+  CHECK(vyc_event_elapsed(event, &milliseconds, start) == VYC_E_DRIVER); /* not reached yet */
   for (int64_t limit = 0; limit <= MILLISECOND; limit += MILLISECOND) {
     CHECK(vyc_context_synchronize_for(s.context, limit) == VYC_NOT_READY);
     CHECK(vyc_stream_synchronize_for(stream, limit) == VYC_NOT_READY);
@@ -94,12 +98,54 @@ static void every_wait_keeps_its_limit(void) {
   OK(vyc_ticket_wait(ticket, -1));
   OK(vyc_event_synchronize_for(event, -1));
   OK(vyc_context_synchronize_for(s.context, -1));
+  OK(vyc_event_elapsed(event, &milliseconds, start));
+  CHECK(milliseconds >= 0);
+  vyc_event_release(start);
   vyc_fence_release(before);
   vyc_fence_release(fence);
   vyc_ticket_release(ticket);
   vyc_event_release(event);
   vyc_buffer_release(buffer);
   vyc_stream_release(idle);
+  vyc_stream_release(stream);
+  release(&s);
+  check_nothing_lives();
+}
+
+/* A wait asks for its stream at first, then for an event. */
+static uint64_t count_of_looks(void) {
+  return count_of("cuStreamQuery") + count_of("cuEventQuery");
+}
+
+static void *end_once_it_waits(void *argument) {
+  const session *s = argument;
+  const uint64_t before = count_of_looks();
+  while (count_of_looks() < before + 3) {
+  }
+  *s->word = 1;
+  return NULL;
+}
+
+/* By each function that takes one, and for any negative number. */
+static void a_negative_limit_is_none(void) {
+  session s = begin();
+  vyc_stream *stream = new_stream(s.context);
+  vyc_buffer *buffer = new_buffer(s.context, 64);
+  uint8_t byte = 0;
+  for (int what = 0; what < 3; what++) {
+    pthread_t thread;
+    *s.word = 0;
+    hang(&s, what == 2 ? NULL : stream);
+    CHECK(pthread_create(&thread, NULL, end_once_it_waits, &s) == 0);
+    if (what == 0) OK(vyc_stream_synchronize_for(stream, INT64_MIN));
+    if (what == 1) OK(vyc_context_synchronize_for(s.context, -2));
+    if (what == 2) OK(vyc_buffer_synchronize_for(buffer, 1, INT64_MIN));
+    CHECK(pthread_join(thread, NULL) == 0);
+  }
+  CHECK(vyc_copy_try_in(buffer, 0, &byte, 1, -1) == VYC_E_INVALID);
+  CHECK(vyc_copy_try_out(buffer, 0, &byte, 1, -1) == VYC_E_INVALID);
+  CHECK(vyc_context_set_patience(s.context, -1) == VYC_E_INVALID);
+  vyc_buffer_release(buffer);
   vyc_stream_release(stream);
   release(&s);
   check_nothing_lives();
@@ -305,6 +351,7 @@ static void a_launch_without_events_is_followed_by_looks(void) {
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
   every_wait_keeps_its_limit();
+  a_negative_limit_is_none();
   a_run_waits_for_a_lane_no_longer_than_its_limit();
   the_times_of_a_run_come_with_its_ticket();
   releases_leak_what_does_not_end_and_a_later_close_frees_it();

@@ -179,10 +179,20 @@ static void what_is_refused(void) {
 }
 
 static void a_closed_worker_takes_no_call(void) {
-  static host_call call;
+  static host_call call, late;
+  vyc_ticket *ticket = NULL;
   prepare_call(&call, 1.0f);
+  prepare_call(&late, 1.0f);
+  OK(vyc_worker_pause(worker, -1));
+  OK(vyc_worker_submit(worker, &ticket, SAXPY, &call.run));
+  CHECK(vyc_worker_close(worker, 0) == VYC_NOT_READY); /* the call could begin only now */
+  CHECK(vyc_worker_run(worker, NULL, SAXPY, &late.run) == VYC_E_UNAVAILABLE);
   OK(vyc_worker_close(worker, -1));
-  CHECK(vyc_worker_run(worker, NULL, SAXPY, &call.run) == VYC_E_UNAVAILABLE);
+  OK(vyc_ticket_query(ticket));
+  check_call(&call, 1.0f);
+  vyc_ticket_release(ticket);
+  OK(vyc_worker_close(worker, -1));
+  CHECK(vyc_worker_run(worker, NULL, SAXPY, &late.run) == VYC_E_UNAVAILABLE);
 }
 
 /* ---- several threads ------------------------------------------------------------------------- */

@@ -70,6 +70,12 @@ def test_the_c_reference_has_every_exported_function(c_reference: ModuleType) ->
     assert {*(ROOT / "csrc" / "symbols.txt").read_text().split()} - {*described} == set()
 
 
+def test_every_function_of_the_c_reference_has_a_text_of_its_own(c_reference: ModuleType) -> None:
+    items = c_reference.items(c_reference.whole(c_reference.HEADER))
+
+    assert [item.function for item in items if getattr(item, "function", None) and not item.comment] == []
+
+
 def test_a_header_becomes_headings_code_and_text(c_reference: ModuleType) -> None:
     header = """/* A library of * and vyc_x.
  *

@@ -12,17 +12,18 @@ extern "C" {
 
 /* ---- bundles: compiled programs in a file --------------------------------------------------- */
 
-/* The format that this library reads and `vc.bundle` writes. */
+/* The newest format that this library reads; it reads all before it, too. `vc.bundle` writes the
+ * oldest format that has what the bundle needs. */
 #define VYC_BUNDLE_FORMAT 6u
 
 typedef struct vyc_bundle vyc_bundle;
 typedef struct vyc_bundled_kernel vyc_bundled_kernel;
 
-/* Read and check a bundle: the file `path`, or if path is NULL the `bytes` at `data`, which are
- * copied. Needs no driver. Everything in it is checked except the device code itself, which runs
- * with the rights of the process; so trust a bundle as you would trust a library. VYC_E_FILE: the
- * file cannot be read. VYC_E_FORMAT: not a bundle, truncated, damaged (the digest differs) or
- * inconsistent. VYC_E_VERSION: a newer format. VYC_E_MEMORY. */
+/* Read and check a bundle: the file `path`, or the `bytes` at `data`, which are copied; the other
+ * of the two is NULL. Needs no driver. Everything in it is checked except the device code itself,
+ * which runs with the rights of the process; so trust a bundle as you would trust a library.
+ * VYC_E_FILE: the file cannot be read. VYC_E_FORMAT: not a bundle, truncated, damaged (the digest
+ * differs) or inconsistent. VYC_E_VERSION: a newer format. VYC_E_MEMORY. */
 VYC_API vyc_status vyc_bundle_open(vyc_bundle **bundle_out, const char *path, const void *data,
                                    size_t bytes);
 /* Objects loaded from it hold their own references. */
@@ -93,10 +94,10 @@ typedef struct vyc_bundle_kernel {
   double max_ulp; /* what it was compiled with; 0: left to the precision */
 } vyc_bundle_kernel;
 
-/* VYC_E_INVALID after the last. */
+/* Kernel `index`, in the order of their names. VYC_E_INVALID after the last. */
 VYC_API vyc_status vyc_bundle_kernel_get(vyc_bundle *bundle, vyc_bundle_kernel *kernel_out,
                                          uint32_t index);
-/* VYC_E_INVALID: no kernel of this name; the message lists the existing ones. */
+/* The number of a kernel. VYC_E_INVALID: none has this name; the message lists those that exist. */
 VYC_API vyc_status vyc_bundle_kernel_find(vyc_bundle *bundle, uint32_t *index_out,
                                           const char *name);
 
@@ -112,12 +113,13 @@ typedef struct vyc_bundle_parameter {
 } vyc_bundle_parameter;
 
 /* Parameter `index`, in declared order, of a kernel. The extents of buffers that are declared with
- * several axes follow, axis by axis: scalars with names such as "x.0", which each call passes. */
+ * several axes follow, axis by axis: scalars with names such as "x.0", which each call passes.
+ * VYC_E_INVALID: no such kernel or parameter. */
 VYC_API vyc_status vyc_bundle_parameter_get(vyc_bundle *bundle, vyc_bundle_parameter *parameter_out,
                                             uint32_t kernel, uint32_t index);
 
 /* Value `index` that a kernel was compiled for: every run of it must have this one. The name is
- * borrowed from the bundle. */
+ * borrowed from the bundle. VYC_E_INVALID: no such kernel or value. */
 VYC_API vyc_status vyc_bundle_known_get(vyc_bundle *bundle, vyc_known *known_out, uint32_t kernel,
                                         uint32_t index);
 
@@ -142,7 +144,7 @@ typedef struct vyc_bundle_variant {
   uint32_t prints; /* see VYC_PREPARED_PRINTS */
 } vyc_bundle_variant;
 
-/* VYC_E_INVALID: no such kernel or variant. */
+/* Variant `index` of a kernel. VYC_E_INVALID: no such kernel or variant. */
 VYC_API vyc_status vyc_bundle_variant_get(vyc_bundle *bundle, vyc_bundle_variant *variant_out,
                                           uint32_t kernel, uint32_t index);
 
@@ -162,7 +164,7 @@ typedef struct vyc_site {
   uint32_t statement; /* its number in the program, in pre-order from 0 */
 } vyc_site;
 
-/* VYC_E_INVALID: no such kernel, variant or site. */
+/* Site `index` of a variant. VYC_E_INVALID: no such kernel, variant or site. */
 VYC_API vyc_status vyc_bundle_site_get(vyc_bundle *bundle, vyc_site *site_out, uint32_t kernel,
                                        uint32_t variant, uint32_t index);
 
@@ -186,12 +188,14 @@ VYC_API vyc_status vyc_bundle_shape(vyc_bundle *bundle, uint64_t *counts, uint32
  * the newest generation that it supports, which the driver compiles (its messages go to log_out, as
  * for vyc_module_load). If the driver refuses a cubin or PTX, the next one is tried. `tag` is
  * returned in vyc_error.tag. The kernel holds the bundle and the context. VYC_E_INVALID: no kernel
- * of this name. VYC_E_UNSUPPORTED: the bundle has no code that this device can run, or it is the
- * entry of a worker. VYC_E_COMPILE: the driver refused everything. */
+ * of this name. VYC_E_UNSUPPORTED: the bundle has no code that this device can run, or its entry
+ * for many launches was made for another kernel or GPU generation; or the name is that of a worker,
+ * or of an entry for many launches, which is loaded with its kernels. VYC_E_COMPILE: the driver
+ * refused everything. */
 VYC_API vyc_status vyc_bundled_kernel_load(vyc_bundled_kernel **kernel_out, char *log_out,
                                            size_t log_bytes, vyc_context *context,
                                            vyc_bundle *bundle, const char *name, uint64_t tag);
-/* As vyc_prepared_release. */
+/* As vyc_prepared_release, also for the kernels that were loaded with it. */
 VYC_API void vyc_bundled_kernel_release(vyc_bundled_kernel *kernel);
 
 typedef struct vyc_bundled_kernel_info {
@@ -215,28 +219,29 @@ VYC_API vyc_status vyc_bundled_kernel_prepared(vyc_bundled_kernel *kernel,
 /* Complete a run: a grid of zeros becomes the grid of the work. VYC_E_INVALID: a wrong number of
  * arguments or scalars, a wrong count of a sized out, or as for vyc_bundle_shape. */
 VYC_API vyc_status vyc_bundled_kernel_resolve(vyc_bundled_kernel *kernel, vyc_run *run);
-/* vyc_prepared_run, vyc_prepared_submit and vyc_prepared_launch with a copy of the run that is
- * completed first. */
+/* vyc_prepared_run with a copy of the run that is completed as by vyc_bundled_kernel_resolve. */
 VYC_API vyc_status vyc_bundled_kernel_run(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out,
                                           const vyc_run *run);
-/* As vyc_prepared_submit. */
+/* vyc_prepared_submit, likewise. */
 VYC_API vyc_status vyc_bundled_kernel_submit(vyc_bundled_kernel *kernel, vyc_ticket **ticket_out,
                                              const vyc_run *run);
-/* As vyc_prepared_launch. */
+/* vyc_prepared_launch, likewise. */
 VYC_API vyc_status vyc_bundled_kernel_launch(vyc_bundled_kernel *kernel, const vyc_run *run);
 /* vyc_prepared_launch_many with the kernel's entry for many launches, if the bundle has it
  * (`many=` of vc.bundle); else the rows are launched one after the other. Every row is completed
- * as by vyc_bundled_kernel_resolve; `grids` may be NULL: by the kernel's work. `clearing` and
- * `many_clearing` may be NULL: those of the bundle. VYC_E_INVALID: as vyc_prepared_launch_many and
- * vyc_bundled_kernel_resolve; the message has the number of the row. */
+ * as by vyc_bundled_kernel_resolve; `grids` may be NULL: by the kernel's work. If `clearing` and
+ * `many_clearing` are NULL, they are those of the bundle. VYC_E_INVALID: as
+ * vyc_prepared_launch_many and vyc_bundled_kernel_resolve; the message has the number of the row.
+ */
 VYC_API vyc_status vyc_bundled_kernel_launch_many(vyc_bundled_kernel *kernel, const vyc_rows *rows);
 /* The entry for many launches of the kernel, the kernel that clears outs before them and its entry,
  * for vyc_prepared_launch_many and vyc_graph_add_rows: additional references, or NULL for what the
- * bundle does not have. */
+ * bundle does not have. Each of the three pointers may be NULL. */
 VYC_API vyc_status vyc_bundled_kernel_many(vyc_bundled_kernel *kernel, vyc_prepared **many_out,
                                            vyc_prepared **clearing_out,
                                            vyc_prepared **many_clearing_out);
-/* The check that a VYC_E_ASSERT with this kernel's tag reports, from vyc_error.report. */
+/* The check that a VYC_E_ASSERT with this kernel's tag reports, from vyc_error.report.
+ * VYC_E_INVALID: the kernel has no such site. */
 VYC_API vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site *site_out,
                                            uint64_t report);
 
@@ -244,7 +249,8 @@ VYC_API vyc_status vyc_bundled_kernel_site(vyc_bundled_kernel *kernel, vyc_site 
  * `kernels_out`, by their numbers in the worker, which is the order that vc.bundle was given; they
  * complete the runs of vyc_worker_run (vyc_bundled_kernel_resolve), and each is to be released.
  * `desc` has what vyc_worker_create takes, except for kernels and `clearing`, which are ignored.
- * VYC_E_INVALID: no worker of this name, or it does not have `kernel_count` kernels. Else as
+ * VYC_E_INVALID: no worker of this name, or it does not have `kernel_count` kernels.
+ * VYC_E_UNSUPPORTED: another version wrote it, whose workers take other calls. Else as
  * vyc_bundled_kernel_load and vyc_worker_create. */
 VYC_API vyc_status vyc_bundled_worker_load(vyc_worker **worker_out,
                                            vyc_bundled_kernel **kernels_out, uint32_t kernel_count,
@@ -265,10 +271,10 @@ typedef struct vyc_bundle_graph {
   uint32_t reserved;
 } vyc_bundle_graph;
 
-/* VYC_E_INVALID after the last. */
+/* Graph `index`, in the order of their names. VYC_E_INVALID after the last. */
 VYC_API vyc_status vyc_bundle_graph_get(vyc_bundle *bundle, vyc_bundle_graph *graph_out,
                                         uint32_t index);
-/* VYC_E_INVALID: no graph of this name; the message lists the existing ones. */
+/* The number of a graph. VYC_E_INVALID: none has this name; the message lists those that exist. */
 VYC_API vyc_status vyc_bundle_graph_find(vyc_bundle *bundle, uint32_t *index_out, const char *name);
 
 enum { /* vyc_bundle_symbol.flags */
@@ -288,10 +294,12 @@ typedef struct vyc_bundle_symbol {
   uint64_t count; /* of an array with a default: elements */
 } vyc_bundle_symbol;
 
-/* In the order of their names. */
+/* Symbol `index` of a graph, in the order of their names. VYC_E_INVALID: no such graph or symbol.
+ */
 VYC_API vyc_status vyc_bundle_symbol_get(vyc_bundle *bundle, vyc_bundle_symbol *symbol_out,
                                          uint32_t graph, uint32_t index);
-/* VYC_E_INVALID: the graph has no symbol of this name. */
+/* The number of a symbol. VYC_E_INVALID: the graph has none of this name; the message lists those
+ * that exist. */
 VYC_API vyc_status vyc_bundle_symbol_find(vyc_bundle *bundle, uint32_t *index_out, uint32_t graph,
                                           const char *name);
 
@@ -303,7 +311,7 @@ typedef struct vyc_bundle_array {
   const void *contents; /* all of it; NULL: zeros */
 } vyc_bundle_array;
 
-/* VYC_E_INVALID: no such graph or array. */
+/* Array `index` of a graph. VYC_E_INVALID: no such graph or array. */
 VYC_API vyc_status vyc_bundle_array_get(vyc_bundle *bundle, vyc_bundle_array *array_out,
                                         uint32_t graph, uint32_t index);
 
@@ -343,7 +351,7 @@ typedef struct vyc_bundle_step {
   const vyc_bundle_value *values;
 } vyc_bundle_step;
 
-/* In the order of recording. */
+/* Step `index` of a graph, in the order of recording. VYC_E_INVALID: no such graph or step. */
 VYC_API vyc_status vyc_bundle_step_get(vyc_bundle *bundle, vyc_bundle_step *step_out,
                                        uint32_t graph, uint32_t index);
 
@@ -360,7 +368,8 @@ typedef struct vyc_bundle_condition {
   uint64_t count; /* of an array: elements */
 } vyc_bundle_condition;
 
-/* In ascending order of their symbols. VYC_E_INVALID: no such graph or condition. */
+/* Condition `index` of a graph, in ascending order of their symbols. VYC_E_INVALID: no such graph
+ * or condition. */
 VYC_API vyc_status vyc_bundle_condition_get(vyc_bundle *bundle, vyc_bundle_condition *condition_out,
                                             uint32_t graph, uint32_t index);
 
@@ -372,7 +381,7 @@ VYC_API vyc_status vyc_bundle_condition_get(vyc_bundle *bundle, vyc_bundle_condi
 VYC_API vyc_status vyc_replay_load(vyc_replay **replay_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, vyc_bundle *bundle, const char *name,
                                    uint64_t tag);
-/* May be called with launches in flight. */
+/* May be called with launches in flight; waits as vyc_prepared_release. */
 VYC_API void vyc_replay_release(vyc_replay *replay);
 
 /* Set symbols for all later launches: all of them, or none on failure. Buffers are held. Arrays may
@@ -380,7 +389,8 @@ VYC_API void vyc_replay_release(vyc_replay *replay);
  * VYC_E_INVALID: no such symbol, a symbol twice, or an array that does not fit its kernel. */
 VYC_API vyc_status vyc_replay_set(vyc_replay *replay, const vyc_symbol_value *values,
                                   uint32_t count);
-/* Launch, like vyc_graph_launch, with values that hold for this launch; if another thread calls
+/* Launch, like vyc_graph_launch, with values that hold for this launch (`values` may be NULL if
+ * `count` is 0); if another thread calls
  * vyc_replay_set meanwhile, the other symbols have either all of the old values or all of the new
  * ones. VYC_E_INVALID as above, or a symbol without a default has no value. */
 VYC_API vyc_status vyc_replay_launch(vyc_replay *replay, const vyc_symbol_value *values,

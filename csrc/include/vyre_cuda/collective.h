@@ -21,19 +21,26 @@ enum { VYC_COMMUNICATOR_ID_BYTES = 128 };
 VYC_API vyc_status vyc_nccl_open(const char *path);
 /* Its version: major * 10000 + minor * 100 + patch. VYC_E_UNSUPPORTED: it was not opened. */
 VYC_API vyc_status vyc_nccl_version(int32_t *version_out);
-/* What one rank makes and all get before they create their communicators. */
+/* Write the VYC_COMMUNICATOR_ID_BYTES bytes of a new group to id_out: one rank makes them, and all
+ * get them before they create their communicators. VYC_E_UNSUPPORTED: NCCL was not opened.
+ * VYC_E_COMMUNICATION: it failed. */
 VYC_API vyc_status vyc_nccl_unique_id(uint8_t *id_out);
 
-/* One member, `rank` of `size`, of a group of devices that communicate, each with a context of its
- * own, here or in other processes. It returns when all have come. VYC_E_TIMEOUT: some had not after
- * timeout_ns (negative: no limit). VYC_E_UNSUPPORTED: the context is not on a primary CUcontext. */
+/* One member, `rank` (from 0) of `size`, of a group of devices that communicate, each with a
+ * context of its own, here or in other processes; `id` is that of vyc_nccl_unique_id. It returns
+ * when all have come. VYC_E_TIMEOUT: some had not after timeout_ns (negative: no limit).
+ * VYC_E_UNSUPPORTED: NCCL was not opened, or the context is not on a primary CUcontext.
+ * VYC_E_COMMUNICATION: NCCL refused it. */
 VYC_API vyc_status vyc_communicator_create(vyc_communicator **communicator_out,
                                            vyc_context *context, const uint8_t *id, int32_t rank,
                                            int32_t size, int64_t timeout_ns);
-/* Wait for the work and end the membership now; every later use fails. Graphs that have its
- * collectives are given up before, and cannot be launched any more. */
+/* Wait for the device's work, up to the context's time limit (vyc_context_set_patience), and end
+ * the membership now; its work that has not ended by then is stopped, and leaves unspecified
+ * values. Every later use of it fails with VYC_E_INVALID, except that closing it again does
+ * nothing. Graphs that have its collectives are given up before, and cannot be launched any more.
+ */
 VYC_API void vyc_communicator_close(vyc_communicator *communicator);
-/* The last reference does the same; graphs hold one. */
+/* The last reference closes it; graphs hold one. */
 VYC_API void vyc_communicator_release(vyc_communicator *communicator);
 
 enum { /* vyc_collective.kind */
@@ -85,23 +92,29 @@ typedef struct vyc_collective {
  * memory (of a gather and a scatter: the rank's part), or apart; an all-to-all, a send and a
  * receive need memory apart. All ranks must make the same calls in the same order. VYC_E_INVALID: a
  * worker is on the device, which could wait for the collective while that waits for it; pause it.
- * VYC_E_COMMUNICATION: the communicator was ended, see vyc_communicator_abort. */
+ * VYC_E_COMMUNICATION: NCCL failed, or the communicator was ended, see vyc_communicator_abort. */
 VYC_API vyc_status vyc_communicator_run(vyc_communicator *communicator,
                                         const vyc_collective *collective);
-/* Whether a collective can be a step of a graph: what vyc_graph_add_collectives says. NULL: whether
- * the next one could be given, or a graph that has some be launched. */
+/* Whether a collective can be a step of a graph: the status that vyc_graph_add_collectives would
+ * return. NULL: that of the next vyc_communicator_run, or of the launch of a graph that has some.
+ */
 VYC_API vyc_status vyc_communicator_check(vyc_communicator *communicator,
                                           const vyc_collective *collective);
-/* Between the two, the calling thread's collectives, also of several communicators, are only noted;
- * the second gives all of them to their streams. A thread that has several devices must group what
- * they do together. Groups nest. */
+/* Begin a group: until its end the calling thread's collectives, also of several communicators, are
+ * only noted. A thread that has several devices must group what they do together. Groups nest.
+ * VYC_E_UNSUPPORTED: NCCL was not opened. */
 VYC_API vyc_status vyc_collectives_begin(void);
+/* End it. The end of the outermost group gives all that was noted to its streams; on failure, with
+ * a status of vyc_communicator_run, some may have been given, and the group has ended all the same.
+ * VYC_E_INVALID: the thread has begun none. */
 VYC_API vyc_status vyc_collectives_end(void);
-/* A group of one collective for each communicator, which are of different devices. */
+/* A group of one collective for each communicator, which are of different devices. Statuses as for
+ * vyc_communicator_run; VYC_E_INVALID for what that would refuse, before any is given. */
 VYC_API vyc_status vyc_collectives_run(vyc_communicator *const *communicators,
                                        const vyc_collective *collectives, uint32_t count);
 /* Forget what was noted since the outermost beginning, and end all groups of the thread: for a
- * group of which a call was refused, as a part of it would wait for the rest. */
+ * group of which a call was refused, as a part of it would wait for the rest. VYC_E_INVALID: the
+ * thread has begun none. */
 VYC_API vyc_status vyc_collectives_cancel(void);
 
 typedef struct vyc_communicator_state {
@@ -116,13 +129,16 @@ typedef struct vyc_communicator_state {
   uint32_t reserved;
 } vyc_communicator_state;
 
-/* What a thread that watches asks, every so often: it makes an event behind the work given since it
- * last did. */
+/* How far the communicator is, for a thread that watches and asks every so often: each call makes
+ * an event behind the work given since the last one. While another thread is inside a call of NCCL,
+ * only is_ended and waiting_ns, which is how long that call has taken, are not 0. */
 VYC_API vyc_status vyc_communicator_watch(vyc_communicator *communicator,
                                           vyc_communicator_state *state_out);
-/* End it now: its work on the device stops and leaves unspecified values, and the next wait for the
- * device, every one that copies results of its streams, and every later collective fails with
- * VYC_E_COMMUNICATION and `message`. */
+/* End it now, also while another thread is inside a call: its work on the device stops and leaves
+ * unspecified values. From then on all of its collectives, and until the context's last
+ * communicator has been closed also waits for the context, its streams, events and fences and
+ * copies to host memory, fail with VYC_E_COMMUNICATION and `message`. Ending it again does nothing.
+ */
 VYC_API vyc_status vyc_communicator_abort(vyc_communicator *communicator, const char *message);
 
 /* ---- small all-reduces ----------------------------------------------------------------------- */
@@ -131,31 +147,34 @@ enum { VYC_ONE_SHOT_BLOCK_BYTES = 2048 /* of elements, which a block of their ke
 
 /* Give the members, all ranks of a group in this process, by rank, memory for small all-reduces,
  * which then need no NCCL: for arrays of up to most_bytes, a multiple of VYC_ONE_SHOT_BLOCK_BYTES.
- * It waits for the devices. VYC_E_UNSUPPORTED: they cannot access each other's memory, or are more
- * than 8. */
+ * It waits for the devices. VYC_E_UNSUPPORTED: they cannot access each other's memory, are of two
+ * drivers, or are more than 8. */
 VYC_API vyc_status vyc_one_shot_open(vyc_communicator *const *members, uint32_t count,
                                      uint64_t most_bytes);
 enum { VYC_INBOX_HANDLE_BYTES = 64 };
 /* The same for ranks of several processes of one machine, in two steps. A rank makes its memory and
- * a handle of it (CUDA IPC), which the caller takes to the others. VYC_E_UNSUPPORTED: the device
- * cannot share memory, or there are more than 8 ranks. */
+ * a handle of it (CUDA IPC), VYC_INBOX_HANDLE_BYTES bytes, which the caller takes to the others.
+ * VYC_E_UNSUPPORTED: the device cannot share memory, or there are more than 8 ranks. */
 VYC_API vyc_status vyc_one_shot_share(vyc_communicator *communicator, uint64_t most_bytes,
                                       uint8_t *handle_out);
 /* The memory of the others, from the handles of all ranks, by rank. VYC_E_UNSUPPORTED: this device
  * cannot access that of another one. */
 VYC_API vyc_status vyc_one_shot_connect(vyc_communicator *communicator, const uint8_t *handles);
-/* Wait for the device's work and give back what was connected; all-reduces of this rank fail from
- * then on. It is called before the communicator is closed. */
+/* Wait for the device's work, up to the context's time limit, and give back what was connected;
+ * small all-reduces of this rank fail from then on. To be called before the communicator is closed;
+ * without vyc_one_shot_share it does nothing. */
 VYC_API void vyc_one_shot_leave(vyc_communicator *communicator);
-/* All ranks have left, so the close may give back what this one shares; without this it stays
- * allocated until the context ends. */
+/* Say that all ranks have left, so that the close gives back what this one shares; without this it
+ * stays allocated until the context ends. */
 VYC_API void vyc_one_shot_left(vyc_communicator *communicator);
-/* The member's kernel for a type and an operation, from distributed/one_shot_program.py. Further
- * ones for the same do nothing. */
+/* The member's kernel for a type (VYC_ELEMENT_...) and an operation (VYC_COMBINE_...), from
+ * distributed/one_shot_program.py; it is held. Further ones for the same do nothing. VYC_E_INVALID:
+ * the member has no memory for small all-reduces. */
 VYC_API vyc_status vyc_one_shot_add(vyc_communicator *communicator, uint32_t type, uint32_t op,
                                     vyc_prepared *prepared);
-/* From now on all-reduces of up to so many bytes (at first 0) go this way, and need such a kernel.
- * All ranks must say the same between the same two calls. */
+/* From now on all-reduces of up to `bytes` bytes (at first 0) go this way, and need such a kernel.
+ * All ranks must say the same between the same two calls. VYC_E_INVALID: more than most_bytes, or
+ * not connected yet. */
 VYC_API vyc_status vyc_one_shot_limit(vyc_communicator *communicator, uint64_t bytes);
 
 #ifdef __cplusplus

@@ -142,12 +142,14 @@ VYC_API vyc_status vyc_context_is_behind(vyc_context *context, vyc_stream *strea
  * abandoned context runs on the device, the memory of other contexts on it stays too, because the
  * driver frees nothing then; closing those waits only for their own work. */
 VYC_API vyc_status vyc_context_close(vyc_context *context);
-/* The same with its own time limit; negative: none. */
+/* The same with its own time limit; negative: none. VYC_E_INVALID: called by a vyc_notice.call of
+ * this context; it stays open. */
 VYC_API vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_ns);
-/* How long releases, and a close without its own limit, wait for work before they abandon it as
- * hung; 10 s at first. What is abandoned is leaked; later releases do not wait. */
+/* How many nanoseconds releases, and a close without its own limit, wait for work before they
+ * abandon it as hung; 10 s at first. It must not be negative. What is abandoned is leaked; later
+ * releases do not wait. Works in every state of the context. */
 VYC_API vyc_status vyc_context_set_patience(vyc_context *context, int64_t patience_ns);
-/* The last reference, of the owner or of a child, closes the context. */
+/* The last reference, of the owner or of a child, closes the context, as vyc_context_close does. */
 VYC_API void vyc_context_release(vyc_context *context);
 /* Let kernels of a context use memory of `other`, another device of the same driver or the same
  * device opened again, by vyc_buffer_adopt_peer. The other direction is a call of its own. Calling
@@ -157,12 +159,12 @@ VYC_API vyc_status vyc_context_enable_peer(vyc_context *context, vyc_context *ot
  * copies between the two are direct. 0: they go by way of the host. */
 VYC_API vyc_status vyc_context_can_access_peer(vyc_context *context, int32_t ordinal,
                                                uint32_t *access_out);
-/* Make the CUcontext the calling thread's current one, until vyc_context_leave: a thread that makes
- * many calls has to switch to it once, not in each of them. That changes nothing else, and every
- * call works without. *before_out is the CUcontext that was current, 0: none. */
+/* Make the CUcontext the calling thread's current one, until vyc_context_leave: so a thread that
+ * makes many calls switches to it once, and not in each of them. That changes nothing else, and
+ * every call works without it. *before_out is the CUcontext that was current, 0: none. */
 VYC_API vyc_status vyc_context_enter(vyc_context *context, uint64_t *before_out);
-/* On the same thread: make `before` current again. It works after a close, too; with a context that
- * was closed, nothing else of the driver does until then. */
+/* On the same thread: make `before` current again. It works after a close, too; while a CUcontext
+ * whose context was closed is current, other calls of the driver on this thread fail. */
 VYC_API vyc_status vyc_context_leave(vyc_context *context, uint64_t before);
 /* The CUstream of call order, for other libraries. */
 VYC_API vyc_status vyc_context_stream(vyc_context *context, uint64_t *handle_out);

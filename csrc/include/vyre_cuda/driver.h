@@ -1,4 +1,4 @@
-/* Opening the CUDA driver or the emulator; the handles of all objects.
+/* Opening the CUDA driver or the emulator; the handles of objects.
  * Part of vyre_cuda.h, whose head has the rules for all functions. */
 #ifndef VYRE_CUDA_DRIVER_H
 #define VYRE_CUDA_DRIVER_H
@@ -44,8 +44,8 @@ VYC_API void vyc_driver_release(vyc_driver *driver);
 VYC_API vyc_status vyc_driver_started(int32_t *started_out, const char *path);
 /* What was found when the driver was opened; makes no driver call. */
 VYC_API vyc_status vyc_driver_info_get(vyc_driver *driver, vyc_driver_info *info_out);
-/* Name of a device, NUL-terminated and truncated to name_bytes, without opening a context on it.
- * Empty and VYC_E_UNAVAILABLE if there is no such device. */
+/* Name of a device, NUL-terminated and truncated to name_bytes (at least 1), without opening a
+ * context on it. Empty and VYC_E_UNAVAILABLE if there is no such device. */
 VYC_API vyc_status vyc_driver_device_name(vyc_driver *driver, char *name_out, size_t name_bytes,
                                           int32_t ordinal);
 

@@ -53,7 +53,7 @@ class Error : public std::exception {
  public:
   vyc_status status = VYC_E_INTERNAL;
   Site site{};        // of VYC_E_ASSERT, where the kernel is known; see Kernel::site
-  vyc_error record{}; // everything else; record.launches belongs to VYC_E_LOST
+  vyc_error record{}; // everything else; see vyc_error for what belongs to which status
 
   Error() noexcept = default;
   // Copies the calling thread's record.

@@ -13,15 +13,18 @@ extern "C" {
 /* ---- graphs: many launches as one ----------------------------------------------------------- */
 
 /* A recording of launches, copies and fills that is launched as a whole. Steps are added, and then
- * vyc_graph_finish makes it launchable. The result is as if the steps ran one after the other;
- * steps that do not touch the same bytes, or only read them, may run at the same time. */
+ * vyc_graph_finish makes it launchable; a step that is added after that, or a launch or change
+ * before, is VYC_E_INVALID. Where a function returns the number of a step, step_out may be NULL.
+ * The result is as if the steps ran one after the other; steps that do not touch the same bytes, or
+ * only read them, may run at the same time. */
 VYC_API vyc_status vyc_graph_create(vyc_graph **graph_out, vyc_context *context);
 /* May be called with launches in flight; an unfinished recording is dropped. */
 VYC_API void vyc_graph_release(vyc_graph *graph);
 
 /* This memory is used by the graph alone, and its contents are unspecified at the start of each
  * launch: a captured launch gets memory of its own in its place, which lives as long as the rest of
- * what it uses. The buffer is of vyc_buffer_alloc, and held. VYC_E_INVALID: the graph has steps. */
+ * what it uses. The buffer is of vyc_buffer_alloc, and held. VYC_E_INVALID: the graph has steps, or
+ * the buffer belongs to it already. */
 VYC_API vyc_status vyc_graph_own(vyc_graph *graph, vyc_buffer *buffer);
 
 /* A copy, or a fill if `from` and `from_host` are both NULL. Host memory must be page-locked; it is
@@ -42,16 +45,16 @@ typedef struct vyc_graph_transfer {
 } vyc_graph_transfer;
 
 /* Add a step and return its number, counted from 0. Arguments of a launch are buffers and its
- * stream is NULL, as in vyc_prepared_launch. The prepared kernel and the buffers are held. The
- * ranges of one copy may not overlap. Cooperative kernels run one after the other.
+ * stream is NULL; else as vyc_prepared_launch. The prepared kernel and the buffers are held.
+ * Cooperative kernels run one after the other.
  * VYC_E_UNSUPPORTED: a cooperative kernel with more blocks than the device holds at once. */
 VYC_API vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out,
                                         vyc_prepared *prepared, const vyc_run *run);
 /* Add what vyc_prepared_launch_many would launch on these rows: one step, and before it steps that
  * clear outs, if some must be cleared. *step_out is the number of the last one. The table is in
  * memory that the graph holds, like the kernels and the buffers. These steps cannot be changed.
- * VYC_E_INVALID: as vyc_prepared_launch_many, and `many` is NULL. VYC_E_UNSUPPORTED: the rows have
- * more blocks than one launch can have. */
+ * VYC_E_INVALID: as vyc_prepared_launch_many, or `many` is NULL, or the rows have a stream.
+ * VYC_E_UNSUPPORTED: the rows have more blocks than one launch can have. */
 VYC_API vyc_status vyc_graph_add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared,
                                       vyc_prepared *many, const vyc_rows *rows);
 /* The same for rows of up to 16 kernels, which do not depend on each other, as one launch of
@@ -63,7 +66,8 @@ VYC_API vyc_status vyc_graph_add_rows(vyc_graph *graph, uint32_t *step_out, vyc_
 VYC_API vyc_status vyc_graph_add_tables(vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry,
                                         uint32_t count, vyc_prepared *const *prepared,
                                         const vyc_rows *const *rows);
-/* As vyc_graph_add_launch for a copy or a fill, whose buffers and `pinned` are held. */
+/* Add a copy or a fill and return its number; its buffers and `pinned` are held. The ranges of a
+ * copy may not overlap. */
 VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,
                                           const vyc_graph_transfer *transfer);
 /* Collectives that begin together, as between vyc_collectives_begin and _end, as one step; their
@@ -80,13 +84,16 @@ VYC_API vyc_status vyc_graph_add_collectives(vyc_graph *graph, uint32_t *step_ou
 /* Begin and end a repetition of the steps in between, which may contain repetitions. With `until`
  * NULL: `times` times, which may be 0. Otherwise, after each pass the device looks at the integer
  * of until_bytes (1, 2, 4 or 8), and stops if it is not 0, or after `times` passes unless that is
- * 0. VYC_E_UNSUPPORTED: `until`, or more than 262144 nodes in all, with a driver before 12.4. */
+ * 0. VYC_E_UNSUPPORTED: `until` with a driver before 12.4. */
 VYC_API vyc_status vyc_graph_repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times,
                                           vyc_buffer *until, uint64_t until_offset,
                                           uint32_t until_bytes);
-/* VYC_E_INVALID: no repetition is open. */
+/* The end of the innermost repetition. VYC_E_INVALID: none is open. */
 VYC_API vyc_status vyc_graph_repeat_end(vyc_graph *graph);
-/* Instantiate. No steps can be added after that. If it fails, it may be called again. */
+/* Instantiate. No steps can be added after that. If it fails, steps may be added, and it may be
+ * called again. VYC_E_INVALID: a repetition has no end, or the graph is finished.
+ * VYC_E_UNSUPPORTED: more than 262144 nodes, of which a driver before 12.4 needs some for each pass
+ * of a repetition, or the driver does not take cooperative kernels in graphs or in loops. */
 VYC_API vyc_status vyc_graph_finish(vyc_graph *graph);
 
 /* From now on, launches of `graph` and of `of`, and of the graphs with which that runs in turns,
@@ -186,17 +193,19 @@ typedef struct vyc_symbol_value {
 
 /* Add a symbol and return its number, counted from 0. Work and sizes of launches do not follow from
  * its values: they stay as they are. VYC_E_INVALID: no such step or place, elements of other sizes,
- * many launches as one, a place twice or of another symbol, or the name is taken. */
+ * many launches as one, a place twice or of another symbol, or the name is taken. It may also be
+ * called after vyc_graph_finish. */
 VYC_API vyc_status vyc_graph_add_symbol(vyc_graph *graph, uint32_t *symbol_out,
                                         const vyc_graph_symbol *symbol);
 /* VYC_E_INVALID: the graph has no symbol of this name. */
 VYC_API vyc_status vyc_graph_find_symbol(vyc_graph *graph, uint32_t *symbol_out, const char *name);
-/* Launch as vyc_graph_launch_at, with values of symbols that hold for this launch, without host
- * memory but for what the first such launch of a step needs. VYC_E_INVALID: no such symbol, one
- * twice, or an array that a step does not take, as one with another number of elements. */
+/* Launch as vyc_graph_launch_at, with values of symbols that hold for this launch. It allocates
+ * host memory only the first time that a step gets a value. VYC_E_INVALID: no such symbol, one
+ * twice, or an array that a step does not take, such as one with another number of elements. */
 VYC_API vyc_status vyc_graph_launch_with(vyc_graph *graph, const vyc_symbol_value *values,
                                          uint32_t count, vyc_stream *stream, uint32_t origin);
-/* Set values for all later launches: all of them, or none on failure. Buffers are held. */
+/* Set values for all later launches: all of them, or none on failure. Buffers are held.
+ * VYC_E_INVALID as for vyc_graph_launch_with. */
 VYC_API vyc_status vyc_graph_set(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count);
 
 typedef struct vyc_graph_info {
@@ -227,7 +236,9 @@ typedef struct vyc_graph_node {
 
 /* The size of a graph; nodes and edges are 0 before it is finished. */
 VYC_API vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out);
-/* Node `index` of a finished graph, and up to edge_room of the nodes for which it waits. */
+/* Node `index` of a finished graph, and up to edge_room of the nodes for which it waits, whose
+ * number is *edge_count_out; edges_out may be NULL if edge_room is 0. VYC_E_INVALID: no such node.
+ */
 VYC_API vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out,
                                       uint32_t *edge_count_out, uint32_t *edges_out,
                                       uint32_t edge_room, uint32_t index);

@@ -15,7 +15,8 @@ extern "C" {
 
 /* Load PTX text (NUL-terminated; `bytes` includes the NUL), a cubin or a fat binary. The image is
  * not kept. The driver's compiler writes its messages to `log_out` (NUL-terminated, at most
- * log_bytes; NULL: no log). VYC_E_COMPILE: the image was refused. */
+ * log_bytes; NULL: no log). VYC_E_INVALID: text without a NUL. VYC_E_COMPILE: the image was
+ * refused. */
 VYC_API vyc_status vyc_module_load(vyc_module **module_out, char *log_out, size_t log_bytes,
                                    vyc_context *context, const void *image, size_t bytes);
 /* Prepared kernels hold their module. The last reference waits for running kernels, up to the
@@ -26,18 +27,19 @@ VYC_API void vyc_module_release(vyc_module *module);
  * the driver (older than CUDA 12.4) cannot say. */
 VYC_API vyc_status vyc_module_parameter(vyc_module *module, uint32_t *offset_out,
                                         uint32_t *bytes_out, const char *name, uint32_t index);
-/* Compile PTX text to an image for this device. The caller owns *image_out: free(3). The log and
- * VYC_E_COMPILE as above. */
+/* Compile PTX text (NUL-terminated; `bytes` includes the NUL) to an image for this device. The
+ * caller owns *image_out: free(3). The log and statuses as for vyc_module_load. */
 VYC_API vyc_status vyc_module_link(void **image_out, size_t *bytes_out, char *log_out,
                                    size_t log_bytes, vyc_context *context, const void *ptx,
                                    size_t bytes);
 
 /* The number of threads in a block with which most threads are resident, at most `limit` (0: the
- * device's limit), according to the driver; and the number of blocks resident on a multiprocessor,
- * 0 if not even one fits. VYC_E_INVALID: no such kernel. */
+ * device's limit), according to the driver. VYC_E_INVALID: no such kernel. */
 VYC_API vyc_status vyc_module_block_size(vyc_module *module, uint32_t *threads_out,
                                          const char *name, uint32_t dynamic_shared_bytes,
                                          uint32_t limit);
+/* The number of blocks of `threads` threads that are resident on a multiprocessor at the same time,
+ * according to the driver; 0 if not even one fits. VYC_E_INVALID: no such kernel. */
 VYC_API vyc_status vyc_module_resident_blocks(vyc_module *module, uint32_t *blocks_out,
                                               const char *name, uint32_t threads,
                                               uint32_t dynamic_shared_bytes);
@@ -168,14 +170,16 @@ typedef struct vyc_prepared_desc {
 } vyc_prepared_desc;
 
 /* Look up the function and prepare its calls. `desc` and everything that it points to are copied;
- * the prepared kernel keeps the module. VYC_E_UNSUPPORTED: a cooperative kernel on a device without
- * cooperative launches. */
+ * the prepared kernel keeps the module. VYC_E_INVALID: the module has no such function, or a field
+ * of `desc` is wrong. VYC_E_UNSUPPORTED: a cooperative kernel on a device without cooperative
+ * launches. */
 VYC_API vyc_status vyc_prepared_create(vyc_prepared **prepared_out, vyc_module *module,
                                        const vyc_prepared_desc *desc);
 /* Give a prepared kernel without one the entry vyc_prepared_desc.several, of any module of the
  * context, which the prepared kernel keeps; so it can be compiled when it is first needed. It is
  * for runs and launches that begin after this; calls and steps of graphs keep what they are
- * launched with until they get another grid. VYC_E_INVALID: it has one. */
+ * launched with until they get another grid. VYC_E_INVALID: it has one, or the module has no such
+ * function. */
 VYC_API vyc_status vyc_prepared_add_several(vyc_prepared *prepared, vyc_module *module,
                                             const char *entry, uint32_t elements, uint64_t from);
 /* The last reference waits for runs in flight, up to the context's time limit; a run that has not
@@ -228,7 +232,7 @@ typedef struct vyc_run {
   const vyc_argument *arguments; /* one per binding, in order */
   const uint64_t *scalars; /* the bits of each scalar, in order */
   vyc_stream *stream; /* NULL: the context's own order */
-  int64_t timeout_ns; /* of the wait; negative: none */
+  int64_t timeout_ns; /* of a run's wait: 0 does not wait, negative: no limit; launches ignore it */
   vyc_timing *timing_out; /* or NULL */
   uint32_t
       iterations; /* of the kernel, each on what the previous one left; 0 means 1. Host runs only */
@@ -247,6 +251,7 @@ static inline uint64_t vyc_bits_f32(float value) {
   memcpy(&bits, &value, sizeof bits);
   return bits;
 }
+/* The bits of a double for vyc_run.scalars. */
 static inline uint64_t vyc_bits_f64(double value) {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -254,7 +259,8 @@ static inline uint64_t vyc_bits_f64(double value) {
 }
 
 /* VYC_E_INVALID, with the message, for a run that vyc_prepared_run would refuse for its arguments.
- * Starts nothing, and works in every state of the context. */
+ * Starts nothing, and works in every state of the context. VYC_E_UNSUPPORTED: a cooperative kernel
+ * with more blocks than the device holds at once. */
 VYC_API vyc_status vyc_prepared_check(vyc_prepared *prepared, const vyc_run *run);
 /* Host or mixed arguments in, results out: stage, launch, wait, collect. With only host arguments
  * and no stream it may overlap other work; otherwise it runs in the order of its stream. A buffer
@@ -263,22 +269,24 @@ VYC_API vyc_status vyc_prepared_check(vyc_prepared *prepared, const vyc_run *run
  * ticket_out is NULL, the run is abandoned. If *ticket_out is NULL even so, 64 runs of the prepared
  * kernel were in flight and this one was not started. VYC_E_ASSERT: a check failed, and no result
  * was written. After another failure while waiting, the results are lost. PINNED memory belongs to
- * the run until the run has ended. */
+ * the run until the run has ended. VYC_E_INVALID and VYC_E_UNSUPPORTED as for vyc_prepared_check;
+ * VYC_E_INVALID also: the stream is being captured. */
 VYC_API vyc_status vyc_prepared_run(vyc_prepared *prepared, vyc_ticket **ticket_out,
                                     const vyc_run *run);
-/* The same without the wait; timing_out is ignored. Inputs may change when it returns, except
- * PINNED ones. Result memory must live until the ticket is finished or released. It waits only if
- * 64 runs of the prepared kernel are in flight, for at most timeout_ns; then VYC_E_TIMEOUT, and
- * nothing was started. */
+/* vyc_prepared_run without the wait; timing_out is ignored. Inputs may change when it returns,
+ * except PINNED ones. Result memory must live until the ticket is finished or released. It waits
+ * only if 64 runs of the prepared kernel are in flight, for at most timeout_ns; then VYC_E_TIMEOUT,
+ * and nothing was started. */
 VYC_API vyc_status vyc_prepared_submit(vyc_prepared *prepared, vyc_ticket **ticket_out,
                                        const vyc_run *run);
 /* VYC_OK: finished, and the results are in place. VYC_NOT_READY: not yet. Otherwise the status with
  * which the run failed, at every call. A finished ticket works in every state of the context. */
 VYC_API vyc_status vyc_ticket_query(vyc_ticket *ticket);
-/* The same after waiting at most timeout_ns; negative: no limit. */
+/* The same after waiting at most timeout_ns; negative: no limit. Several threads may wait for one
+ * ticket. */
 VYC_API vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns);
-/* The times of a finished run of vyc_prepared_run with timing_out whose wait ended early;
- * VYC_NOT_READY: not finished yet. */
+/* The times of a finished run of vyc_prepared_run with timing_out whose wait ended early.
+ * VYC_NOT_READY: not finished yet. VYC_E_INVALID: the run had no timing_out. */
 VYC_API vyc_status vyc_ticket_timing(vyc_ticket *ticket, vyc_timing *timing_out);
 /* An unfinished run is abandoned: it continues, but nothing more is written to its HOST results.
  * The kernel still uses PINNED memory and buffers. */
@@ -286,7 +294,8 @@ VYC_API void vyc_ticket_release(vyc_ticket *ticket);
 
 /* Asynchronous launch on buffers, in the order of its stream; timeout_ns and timing_out are
  * ignored. The buffers may be released at once. Errors in the kernel are reported by the next wait.
- */
+ * VYC_E_INVALID and VYC_E_UNSUPPORTED as for vyc_prepared_check, and VYC_E_INVALID for an argument
+ * that is not a buffer. */
 VYC_API vyc_status vyc_prepared_launch(vyc_prepared *prepared, const vyc_run *run);
 
 /* Launches of one kernel that do not depend on each other. */

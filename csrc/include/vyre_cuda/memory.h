@@ -11,7 +11,7 @@ extern "C" {
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Device memory from the context's pool; the contents are unspecified, and bytes may be 0.
+/* Device memory from the context's pool; the contents are unspecified, and `bytes` may be 0.
  * VYC_E_MEMORY: the message states the requested, live, idle and free bytes. */
 VYC_API vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes);
 /* Add a reference for another library that receives the address and must release it: the memory
@@ -19,19 +19,20 @@ VYC_API vyc_status vyc_buffer_alloc(vyc_buffer **buffer_out, vyc_context *contex
 VYC_API vyc_status vyc_buffer_export(vyc_buffer *buffer);
 /* May be called with work on the buffer in flight: the block is reused after that work. */
 VYC_API void vyc_buffer_release(vyc_buffer *buffer);
-/* The same for callers that hold a lock of their own, like an interpreter's: it makes no driver
- * call and takes no lock. VYC_NOT_READY: this was not possible, and nothing was done; use the
- * functions above. Buffers that a thread releases with these functions serve its next allocations.
- */
+/* vyc_buffer_alloc for callers that hold a lock of their own, like an interpreter's: it makes no
+ * driver call and takes no lock. VYC_NOT_READY: this was not possible, and nothing was done; use
+ * vyc_buffer_alloc. Buffers that a thread releases with vyc_buffer_try_release serve its next
+ * allocations. */
 VYC_API vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context,
                                         uint64_t bytes);
-/* VYC_NOT_READY: the caller still has the reference. */
+/* vyc_buffer_release for such callers. VYC_NOT_READY: the caller still has the reference; use
+ * vyc_buffer_release. */
 VYC_API vyc_status vyc_buffer_try_release(vyc_buffer *buffer);
 /* The CUdeviceptr, for other libraries; this library does not know about their work. */
 VYC_API vyc_status vyc_buffer_address(vyc_buffer *buffer, uint64_t *address_out);
 /* Wait for the work for which a copy of the buffer would wait, for at most timeout_ns, then
  * VYC_NOT_READY; negative: no limit. `host`: 1 for a copy from or to host memory, 0 for a fill or a
- * copy to another buffer. */
+ * copy to another buffer. Failed checks are left to the copy. */
 VYC_API vyc_status vyc_buffer_synchronize_for(vyc_buffer *buffer, uint32_t host,
                                               int64_t timeout_ns);
 /* Work submitted to the stream (NULL: in call order) from now on waits for all work on the buffer.
@@ -69,43 +70,56 @@ VYC_API vyc_status vyc_buffer_adopt_peer(vyc_buffer **buffer_out, vyc_context *c
 VYC_API vyc_status vyc_buffer_is_read_only(vyc_buffer *buffer, uint32_t *read_only_out);
 
 /* Copies and fills run in call order, after all work on their buffers on any stream. Ranges are in
- * bytes and are checked. copy_in returns when `data` has been read, copy_out when the bytes have
- * arrived (VYC_E_ASSERT as for vyc_context_synchronize: they have arrived all the same); copy and
- * fill_zero do not wait. Ranges of one buffer may overlap. */
+ * bytes; one that does not fit in its buffer is VYC_E_INVALID, as is a write to read-only memory.
+ *
+ * Copy to a buffer. `data` has been read when it returns, and may be NULL if `bytes` is 0. */
 VYC_API vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t bytes);
-/* The bytes have arrived when it returns; `data_out` is not used after that. */
+/* Copy from a buffer. The bytes have arrived when it returns, also with VYC_E_ASSERT, which is as
+ * for vyc_context_synchronize; `data_out` is not used after that, and may be NULL if `bytes` is 0.
+ */
 VYC_API vyc_status vyc_copy_out(vyc_buffer *from, uint64_t offset, void *data_out, uint64_t bytes);
-/* The same two for callers that hold a lock of their own: for at most VYC_TRY_BYTES, without a
- * lock, and waiting at most timeout_ns, which must not be negative. VYC_NOT_READY: this was not
- * possible, and neither the buffer nor data_out was written; use the functions above. */
+/* The most bytes for vyc_copy_try_in and vyc_copy_try_out. */
 enum { VYC_TRY_BYTES = 16384 };
+/* vyc_copy_in for callers that hold a lock of their own: it takes no lock, and waits at most
+ * timeout_ns, which must not be negative, for work on other streams. VYC_NOT_READY: this was not
+ * possible, and nothing was copied; use vyc_copy_in. */
 VYC_API vyc_status vyc_copy_try_in(vyc_buffer *to, uint64_t offset, const void *data,
                                    uint64_t bytes, int64_t timeout_ns);
+/* vyc_copy_out for such callers; it waits at most timeout_ns, which must not be negative, for work
+ * on other streams, and as long for the bytes. VYC_NOT_READY: this was not possible, and data_out
+ * was not written; use vyc_copy_out. */
 VYC_API vyc_status vyc_copy_try_out(vyc_buffer *from, uint64_t offset, void *data_out,
                                     uint64_t bytes, int64_t timeout_ns);
-/* Between buffers of one context, or of two of one driver: then it is ordered with the work of both
- * on their buffers, runs in call order of `to`'s, and goes from memory to memory where the devices
- * can reach each other's, else by way of the host, which is the driver's choice; ranges may not
- * overlap. VYC_E_INVALID: of two drivers. Both may be released at once. */
+/* Copy between buffers, without a wait; both may be released at once. Ranges of one context may
+ * overlap. The buffers may also be of two contexts of one driver: then the copy is ordered with the
+ * work of both on their buffers, runs in call order of `to`'s, and goes from memory to memory where
+ * the devices can reach each other's, else by way of the host, which is the driver's choice; the
+ * ranges may not overlap. VYC_E_INVALID: the buffers are of two drivers. */
 VYC_API vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from,
                             uint64_t from_offset, uint64_t bytes);
-/* Set the bytes to 0. */
+/* Set the bytes to 0, without a wait. */
 VYC_API vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes);
-/* Fill with elements of element_bytes (1, 2 or 4), each the low bytes of `value`. */
+/* Fill with elements of element_bytes (1, 2 or 4), each the low bytes of `value`, without a wait.
+ * `offset` and `bytes` are multiples of element_bytes. */
 VYC_API vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes,
                             uint64_t bytes);
 
-/* The same in the order of a stream, as a launch there, and without a wait: from page-locked memory
- * to a buffer, back, between buffers of one context, and fills. Ranges are checked; those of a copy
- * may not overlap. The memory must not change, or is not written yet, until the stream has reached
- * the copy (vyc_stream_synchronize, an event); everything may be released at once. VYC_E_INVALID:
- * the stream is being captured. */
+/* Copies and fills in the order of a stream, as a launch there, and without a wait. Everything is
+ * of one context, ranges are checked, and everything may be released at once. VYC_E_INVALID also:
+ * the stream is being captured.
+ *
+ * Copy from page-locked memory to a buffer. The memory must not change until the stream has done
+ * the copy (vyc_stream_synchronize, an event). */
 VYC_API vyc_status vyc_stream_copy_in(vyc_stream *stream, vyc_buffer *to, uint64_t to_offset,
                                       vyc_pinned *from, uint64_t from_offset, uint64_t bytes);
+/* Copy from a buffer to page-locked memory, which has the bytes when the stream has done the copy.
+ */
 VYC_API vyc_status vyc_stream_copy_out(vyc_stream *stream, vyc_pinned *to, uint64_t to_offset,
                                        vyc_buffer *from, uint64_t from_offset, uint64_t bytes);
+/* Copy between buffers; the ranges may not overlap. */
 VYC_API vyc_status vyc_stream_copy(vyc_stream *stream, vyc_buffer *to, uint64_t to_offset,
                                    vyc_buffer *from, uint64_t from_offset, uint64_t bytes);
+/* Fill as vyc_fill does. */
 VYC_API vyc_status vyc_stream_fill(vyc_stream *stream, vyc_buffer *to, uint64_t offset,
                                    uint32_t value, uint32_t element_bytes, uint64_t bytes);
 
@@ -118,13 +132,14 @@ typedef struct vyc_transfer {
   uint64_t reserved;
 } vyc_transfer;
 
-/* Many copies with at most one wait for all. Everything is checked before anything is copied; empty
- * items are skipped. An upload copies its items in order, so later bytes win; it returns when all
- * data has been read, and, if other libraries know the memory, has arrived. Neighboring ranges of a
- * buffer are merged: for an upload consecutive items, for a download any. The results of a download
- * have arrived when it returns (VYC_E_ASSERT as for vyc_copy_out). */
+/* Many copies to buffers of the context with at most one wait for all, in call order. Everything is
+ * checked before anything is copied; empty items are skipped. An upload copies its items in order,
+ * so later bytes win; it returns when all data has been read, and, if other libraries know the
+ * memory, has arrived. Neighboring ranges of a buffer are merged: for an upload consecutive items,
+ * for a download any. The results of a download have arrived when it returns (VYC_E_ASSERT as for
+ * vyc_copy_out). */
 VYC_API vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t count);
-/* See above: copies to the `result` of each item. */
+/* The same from the buffer to the `result` of each item. */
 VYC_API vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_t count);
 
 /* Page-locked host memory that the device can read and write at its host address, from a pool like
@@ -133,8 +148,9 @@ VYC_API vyc_status vyc_download(vyc_context *context, const vyc_transfer *items,
  * everything else it outlives a close: the memory, and with it the primary context, stay until it
  * is released. */
 VYC_API vyc_status vyc_pinned_alloc(vyc_pinned **pinned_out, vyc_context *context, uint64_t bytes);
-/* For callers that can use ordinary memory instead: if page-locked memory runs out, prepared
- * kernels keep what they have for the host arrays of their calls. */
+/* vyc_pinned_alloc for callers that can use ordinary memory instead: before it fails with
+ * VYC_E_MEMORY, it does not take from prepared kernels what they keep for the host arrays of their
+ * calls. */
 VYC_API vyc_status vyc_pinned_try_alloc(vyc_pinned **pinned_out, vyc_context *context,
                                         uint64_t bytes);
 /* Page-lock the caller's memory, which must stay valid until the release; the release waits for

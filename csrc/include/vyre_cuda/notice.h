@@ -25,12 +25,12 @@ typedef struct vyc_notice {
   void *user;
 } vyc_notice;
 
-/* When the run has ended: `status` is that of vyc_ticket_query, which collects the results. The
- * ticket may be released before; that abandons the run, but its end is told. */
+/* Tell when the run has ended: `status` is that of vyc_ticket_query, which collects the results.
+ * The ticket may be released before; that abandons the run, but its end is told. */
 VYC_API vyc_status vyc_ticket_notify(vyc_ticket *ticket, const vyc_notice *notice);
-/* When the event is reached, which may be released at once. With a call, this is a wait for the
- * event: `status` may be VYC_E_ASSERT as for vyc_event_synchronize. With an eventfd alone, failed
- * checks are left to the caller's wait. */
+/* Tell when the event, which may be released at once, has been reached. With a call, this is a wait
+ * for the event: `status` may be VYC_E_ASSERT as for vyc_event_synchronize. With an eventfd alone,
+ * failed checks are left to the caller's wait. */
 VYC_API vyc_status vyc_event_notify(vyc_event *event, const vyc_notice *notice);
 /* The same for the work that the stream has been given so far. */
 VYC_API vyc_status vyc_stream_notify(vyc_stream *stream, const vyc_notice *notice);

@@ -21,7 +21,7 @@ extern "C" {
 typedef enum vyc_status {
   VYC_OK = 0,
   VYC_E_INVALID = 1,     /* the caller broke the contract; the message names the argument */
-  VYC_E_UNAVAILABLE = 2, /* no driver, no device, a closed context, a forked child */
+  VYC_E_UNAVAILABLE = 2, /* no driver, no device, a closed context or worker, a forked child */
   VYC_E_UNSUPPORTED = 3, /* this device or driver cannot; the message names what is missing */
   VYC_E_MEMORY = 4,      /* device or host memory ran out; the message has the numbers */
   VYC_E_DRIVER = 5,      /* a driver call failed */
@@ -29,7 +29,7 @@ typedef enum vyc_status {
   VYC_E_LOST = 7,        /* a kernel fault ended the context; only a new process recovers it */
   VYC_E_TIMEOUT = 8,     /* the wait ended before the work did */
   VYC_E_ASSERT = 9,      /* a kernel reported a failed assertion */
-  VYC_E_INTERNAL = 10,   /* a bug in this library */
+  VYC_E_INTERNAL = 10,   /* a bug in this library or its C++ headers */
   VYC_NOT_READY = 11,    /* not an error: the work has not finished */
   VYC_E_FILE = 12,       /* a file cannot be read; the message has the system's reason */
   VYC_E_FORMAT = 13, /* not a bundle, or a damaged one; the message says what is wrong, and where */
@@ -48,15 +48,16 @@ typedef struct vyc_error {
   char driver_name[64]; /* the CUresult's name */
   char message[640];
   uint64_t report_index; /* VYC_E_ASSERT of a bounds check: the index */
-  char launches[4096]; /* VYC_E_LOST: see vyc_context_in_flight, lines that fit */
+  char launches[4096]; /* VYC_E_LOST, and VYC_E_TIMEOUT of a close: see vyc_context_in_flight, lines
+                        * that fit */
 } vyc_error;
 
 /* The calling thread's record of its last failure, which stays until its next failure; zeros before
- * the first. */
+ * the first. VYC_E_INVALID leaves the record as it is. */
 VYC_API vyc_status vyc_last_error(vyc_error *error_out);
 
-/* "operation: message" of the same record, for hosts that only print it; "" before the first failure.
- * Valid until the thread's next failure or call of this function. */
+/* "operation: message" of the same record, for hosts that only print it; "" before the first
+ * failure. Valid until the thread's next failure or call of this function. */
 VYC_API const char *vyc_last_message(void);
 
 /* Library version: major * 10000 + minor * 100 + patch. */

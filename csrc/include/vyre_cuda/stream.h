@@ -11,8 +11,8 @@ extern "C" {
 
 /* ---- streams and events --------------------------------------------------------------------- */
 
-/* A stream with its own order. Events order it with other streams; a buffer that it uses for the
- * first time, or again after a copy, is ordered after earlier work in call order. */
+/* A new stream, with an order of its own. Events order it with other streams; a buffer that it uses
+ * for the first time, or again after a copy, is ordered after earlier work in call order. */
 VYC_API vyc_status vyc_stream_create(vyc_stream **stream_out, vyc_context *context);
 /* The last reference waits for the stream's work, up to the context's time limit. */
 VYC_API void vyc_stream_release(vyc_stream *stream);
@@ -27,16 +27,20 @@ VYC_API void vyc_stream_release(vyc_stream *stream);
  * buffers must live as long as that graph. VYC_E_INVALID: not a CUstream, as far as the driver can
  * tell. */
 VYC_API vyc_status vyc_stream_adopt(vyc_stream **stream_out, vyc_context *context, uint64_t handle);
-/* VYC_E_ASSERT as for vyc_context_synchronize, for launches on this stream. */
+/* Wait for all work that the stream has been given. VYC_E_ASSERT as for vyc_context_synchronize,
+ * for launches on this stream. */
 VYC_API vyc_status vyc_stream_synchronize(vyc_stream *stream);
 /* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. */
 VYC_API vyc_status vyc_stream_synchronize_for(vyc_stream *stream, int64_t timeout_ns);
-/* VYC_OK if all work has finished, otherwise VYC_NOT_READY. */
+/* VYC_OK if all work has finished, otherwise VYC_NOT_READY. Failed checks are left to the next
+ * wait.
+ */
 VYC_API vyc_status vyc_stream_query(vyc_stream *stream);
 /* The CUstream, for other libraries; it lives as long as the vyc_stream and its context. For an
  * adopted stream, the adopted handle. */
 VYC_API vyc_status vyc_stream_handle(vyc_stream *stream, uint64_t *handle_out);
-/* A new event after the work that was submitted to the stream. */
+/* A new event after the work that was submitted to the stream; it is reached when that has ended.
+ */
 VYC_API vyc_status vyc_stream_record(vyc_stream *stream, vyc_event **event_out);
 /* Work submitted to the stream from now on waits for the event, which must belong to the same
  * context. The event may be released at once. */
@@ -46,19 +50,23 @@ VYC_API void vyc_event_release(vyc_event *event);
 /* The same for callers that hold a lock of their own, like vyc_buffer_try_release: with
  * VYC_NOT_READY the caller still has the reference. */
 VYC_API vyc_status vyc_event_try_release(vyc_event *event);
-/* VYC_E_ASSERT as for vyc_context_synchronize, for launches on the event's stream. */
+/* Wait until the event is reached. VYC_E_ASSERT as for vyc_context_synchronize, for launches on the
+ * event's stream. */
 VYC_API vyc_status vyc_event_synchronize(vyc_event *event);
 /* The same for at most timeout_ns, then VYC_NOT_READY; negative: no limit. */
 VYC_API vyc_status vyc_event_synchronize_for(vyc_event *event, int64_t timeout_ns);
-/* VYC_OK or VYC_NOT_READY. */
+/* VYC_OK if the event has been reached, otherwise VYC_NOT_READY. Failed checks are left to the next
+ * wait. */
 VYC_API vyc_status vyc_event_query(vyc_event *event);
-/* Milliseconds from `start` to `stop`, both finished. */
+/* Milliseconds from `start` to `stop`, two events of one context that have been reached, as timed
+ * by the device. VYC_E_DRIVER (CUDA_ERROR_NOT_READY): one of them has not been reached. */
 VYC_API vyc_status vyc_event_elapsed(vyc_event *stop, float *milliseconds_out, vyc_event *start);
 
 /* A point after all work submitted through the context so far, on any stream. It lets a caller
  * split a long wait into short ones and do something else in between. */
 VYC_API vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context);
-/* VYC_OK or VYC_NOT_READY; VYC_E_ASSERT as for vyc_context_synchronize. */
+/* Wait until the fence is reached, for at most timeout_ns, then VYC_NOT_READY; negative: no limit.
+ * It may be called again, also by several threads. VYC_E_ASSERT as for vyc_context_synchronize. */
 VYC_API vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns);
 /* May be called before the fence is reached; does not wait. */
 VYC_API void vyc_fence_release(vyc_fence *fence);

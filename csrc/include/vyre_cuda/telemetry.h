@@ -100,9 +100,10 @@ VYC_API vyc_status vyc_context_count(vyc_context *context, uint32_t row, uint64_
 
 /* The launches that are not known to have ended, newest first on each stream, one per line: kernel,
  * arguments (see vyc_prepared_desc.labels) if they are within the first 48 bytes of the parameter
- * block, origin, how many launches ago, and on which stream. Lines that do not fit are left out;
- * *count_out counts all. The last 32 launches of each stream are remembered; if two threads launch
- * on one stream at the same time, one launch or its arguments may be lost. Works in every state of
+ * block, origin, how many launches ago, and on which stream. The last 32 launches of each stream
+ * are remembered, and one more line has the number of those before; if two threads launch on one
+ * stream at the same time, one launch or its arguments may be lost. Lines that do not fit are left
+ * out; *count_out counts all lines. text_out may be NULL if `bytes` is 0. Works in every state of
  * the context. */
 VYC_API vyc_status vyc_context_in_flight(vyc_context *context, char *text_out, size_t bytes,
                                          uint32_t *count_out);
@@ -133,7 +134,8 @@ enum { /* what vyc_context_measure measures: driver calls alone */
 
 /* `count` measured times of one of these, in nanoseconds, one after the other. `bytes` is the size
  * of the copies, and of the memory that is allocated for them: page-locked memory once, and device
- * memory twice. Other work on the device affects the times. */
+ * memory twice. Other work on the device affects the times. VYC_E_TIMEOUT: VYC_FLOOR_MAPPED alone,
+ * if the host does not see what the kernel has written. */
 VYC_API vyc_status vyc_context_measure(vyc_context *context, uint64_t *ns_out, uint32_t count,
                                        uint32_t what, uint64_t bytes);
 

@@ -42,36 +42,48 @@ typedef struct vyc_worker_stats {
 
 /* `entry`: the worker as a prepared kernel of its module, without parameters; each block is a
  * launch of its own, with the block of `entry`, of at least one warp. The worker starts at the
- * first call. It keeps what it is given. */
+ * first call. It keeps what it is given. VYC_E_UNSUPPORTED: a kernel has checks, grid barriers or
+ * prints. */
 VYC_API vyc_status vyc_worker_create(vyc_worker **worker_out, vyc_prepared *entry,
                                      const vyc_worker_desc *desc);
 /* vyc_prepared_run by the worker: kernel number `kernel`. Without a stream, iterations and timing;
- * VYC_E_UNSUPPORTED for these, and for more than VYC_WORKER_CALL_BYTES of host arrays, which are
- * copied to page-locked memory, where the kernel uses them. If work on the buffers is in flight on
+ * VYC_E_UNSUPPORTED for these, for more than VYC_WORKER_CALL_BYTES of host arrays, which are copied
+ * to page-locked memory, where the kernel uses them, for outs in device memory that it cannot
+ * clear, and for memory that was adopted with a stream. If work on the buffers is in flight on
  * streams, the call begins when that has ended, and calls behind it in the same block after it.
  * What is submitted to streams while the call runs is not ordered against it, except behind
- * vyc_stream_wait_worker. After VYC_E_TIMEOUT, the call goes on, as there. */
+ * vyc_stream_wait_worker. While the worker is paused the call waits. VYC_E_TIMEOUT: the call goes
+ * on, and *ticket_out, unless ticket_out is NULL, owns it; if *ticket_out is NULL even so, the call
+ * was not started. VYC_E_UNAVAILABLE: the worker was closed. */
 VYC_API vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
                                   const vyc_run *run);
-/* The same without the wait, for host arrays; VYC_E_UNSUPPORTED for buffers. With one block calls
- * run in the order in which they are submitted. A call whose worker has ended is taken up when a
- * thread waits for it or makes another call. */
+/* The same without the wait, for host arrays; VYC_E_UNSUPPORTED for buffers. It waits only while
+ * the worker has no room for the call, for at most timeout_ns; then VYC_E_TIMEOUT, and nothing was
+ * started. With one block calls run in the order in which they are submitted. A call whose worker
+ * has ended is taken up when a thread waits for it or makes another call. */
 VYC_API vyc_status vyc_worker_submit(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
                                      const vyc_run *run);
 /* Work that is given to the stream later begins when the calls submitted so far have ended; no
- * thread waits for that. Both must be of one context. VYC_E_UNAVAILABLE: the worker has been paused
- * by the caller, so that these calls may never end. */
-VYC_API vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker);
-/* When this returns, the worker is not on the device: calls that were submitted have ended, others
- * wait. VYC_NOT_READY: they have not ended in the time allowed; the worker is paused all the same.
+ * thread waits for that. Both must be of one context. VYC_E_INVALID: the stream is being captured.
+ * VYC_E_UNAVAILABLE: the worker has been paused by the caller, so that these calls may never end.
  */
+VYC_API vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker);
+/* Keep the worker off the device, until as many calls of vyc_worker_resume. When this returns, the
+ * calls that it had taken up have ended, and all others wait. VYC_NOT_READY: it has not left the
+ * device within timeout_ns (negative: no limit); it is paused all the same, and leaves after those
+ * calls. */
 VYC_API vyc_status vyc_worker_pause(vyc_worker *worker, int64_t timeout_ns);
-/* Undo one pause. */
+/* Undo one pause. VYC_E_INVALID: it is not paused. Works in every state of the context. */
 VYC_API vyc_status vyc_worker_resume(vyc_worker *worker);
-/* No more calls: VYC_E_UNAVAILABLE. Those that were submitted are finished first. */
+/* Take no more calls, which fail with VYC_E_UNAVAILABLE from now on, undo all pauses, finish the
+ * calls that were submitted, and leave the device. VYC_NOT_READY: that was not done within
+ * timeout_ns (negative: no limit); the worker is closed all the same, its calls go on, and another
+ * close waits for them again. */
 VYC_API vyc_status vyc_worker_close(vyc_worker *worker, int64_t timeout_ns);
+/* What the worker has done since it was created. */
 VYC_API vyc_status vyc_worker_stats_get(vyc_worker *worker, vyc_worker_stats *stats_out);
-/* Closes it. Tickets hold a reference. */
+/* The last reference closes it, for at most the context's time limit (vyc_context_set_patience);
+ * what has not ended by then is leaked. Tickets hold a reference. */
 VYC_API void vyc_worker_release(vyc_worker *worker);
 
 #ifdef __cplusplus
