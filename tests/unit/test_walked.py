@@ -15,6 +15,7 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda._native.bundle.bundle import BundleFile
+from vyre_cuda.ir.call import reach
 from vyre_cuda.ir.call.walked import Walk, walks
 from vyre_cuda.ir.core.nodes import Size
 from vyre_cuda.ir.core.types import i32
@@ -271,9 +272,10 @@ def test_an_id_counts_along_the_axis_that_it_is_used_for(shape: tuple[int, int])
 def test_what_a_program_walks_through() -> None:
     x = Size(i32, "x")
 
-    assert walks(histogram.program()) == (Walk(x, 0, 0),)
-    assert walks(pairs.program()) == (Walk(x, 0, 1),)
-    assert walks(sums_of_columns.program()) == (Walk(Size(i32, "x", axis=0), 1, 0),)
+    assert walks(histogram.program()) == (Walk(x, 0, ((reach.of(x, 0),),)),)
+    assert walks(pairs.program()) == (Walk(x, 0, ((reach.of(x, -1),),)),)
+    rows = Size(i32, "x", axis=0)
+    assert walks(sums_of_columns.program()) == (Walk(rows, 1, ((reach.of(rows, 0),),)),)
 
 
 # ---- what does not ---------------------------------------------------------------------------------------------------

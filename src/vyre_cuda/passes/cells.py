@@ -20,8 +20,8 @@ from vyre_cuda.records import replace
 def of_geometry(program: Program) -> set[str]:
     """The scalars that decide how many threads a launch has, whether they suffice, or what sizes its arrays have."""
     declared = [e for p in program.parameters if p.is_buffer for e in p.declared]
-    bounds = [bound for walk in walks(program) for bound, _ in walk.bounds]
-    return {part.name for part in expressions((*(program.work or ()), *declared, *bounds)) if isinstance(part, Scalar)}
+    enough = [part for walk in walks(program) for part in walk.computed()]
+    return {part.name for part in expressions((*(program.work or ()), *declared, *enough)) if isinstance(part, Scalar)}
 
 
 def with_cells(program: Program, names: Collection[str]) -> Program:

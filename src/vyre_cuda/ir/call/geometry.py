@@ -20,10 +20,11 @@ from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
 
 if TYPE_CHECKING:
-    from vyre_cuda.ir.call import walked
+    from vyre_cuda.ir.call import reach, walked
     from vyre_cuda.ir.semantics import elementwise
     from vyre_cuda.ir.semantics.elementwise import Array
 else:
+    reach = later("vyre_cuda.ir.call.reach")
     walked = later("vyre_cuda.ir.call.walked")
     elementwise = later("vyre_cuda.ir.semantics.elementwise")
 
@@ -75,7 +76,7 @@ def launch_geometry(
     if 0 not in blocks:
         _check_grid(program, blocks, f"work of {' x '.join(map(str, extents))} items")
     for walk in walked.walks(program):
-        _check_walk(program, walk, blocks[walk.axis] * block[walk.axis], sizes, scalars)
+        reach.check(program, walk, blocks[walk.axis] * block[walk.axis], _all_sizes(program, sizes), scalars)
     return Geometry(blocks, block, work)
 
 
@@ -223,31 +224,6 @@ def _check_grid(program: Program, blocks: Dim3, why: str) -> None:
                 f"{why} gives program {program.name} {extent * threads} threads on axis {axis}; ids of type "
                 f"{program.index} can count at most {program.index.maximum + 1} ({wider_index(program)})"
             )
-
-
-def _check_walk(program: Program, walk: walked.Walk, threads: int, sizes: Sizes, scalars: Mapping[str, int]) -> None:
-    """ValueError where threads without a stated number of work items would leave out elements of an array."""
-    name, extent = walk.extent.buffer, sizes[size_key(walk.extent)]
-    if extent <= threads * walk.scale + walk.beyond:
-        return
-    sizes = _all_sizes(program, sizes)
-    if any(threads >= int(host_value(bound, sizes, scalars)[0]) + more for bound, more in walk.bounds):
-        return
-    primary = primary_buffer(program)
-    assert primary is not None
-    by_axis = {each.axis: _words(each.extent) for each in reversed(walked.walks(program))} | {
-        walk.axis: _words(walk.extent)
-    }
-    items = ", ".join([by_axis.get(axis, "...") for axis in range(walk.axis + 1)])
-    raise ValueError(
-        f"{program.name}: {_words(walk.extent)} is {extent}, but the launch has {threads} "
-        f"thread{'s' * (threads != 1)} along {AXES[walk.axis]}, which is enough for {primary.name}, so the rest of "
-        f"{name} would be left out; write vc.work({items}) in the kernel (b.work of a Builder), or pass grid="
-    )
-
-
-def _words(extent: Size) -> str:
-    return f"{extent.buffer}.size" if extent.axis is None else f"{extent.buffer}.shape[{extent.axis}]"
 
 
 def wider_index(program: Program) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TypeAlias
 
+from vyre_cuda.ir.call import places
+from vyre_cuda.ir.call.places import MOST_OFFSETS, NOTHING, Bounds, Place, Sum
 from vyre_cuda.ir.core.nodes import (
     Apply,
     Assign,
@@ -16,6 +17,7 @@ from vyre_cuda.ir.core.nodes import (
     If,
     Let,
     Local,
+    Parameter,
     Position,
     Scalar,
     Size,
@@ -23,9 +25,8 @@ from vyre_cuda.ir.core.nodes import (
     Var,
 )
 from vyre_cuda.ir.core.ops import HOST_OPS
-from vyre_cuda.ir.core.types import bool_
-from vyre_cuda.ir.core.walk import statements
-from vyre_cuda.records import dataclass
+from vyre_cuda.ir.core.types import Type, bool_
+from vyre_cuda.ir.core.walk import expressions, statements
 
 # What an index has of the number of its thread on an axis: the number, or parts that make it up together.
 _NUMBER, _BLOCK, _THREAD, _QUOTIENT, _REST = 1, 2, 4, 8, 16
@@ -47,31 +48,18 @@ _EXCHANGED = {
 _CONTRARY = {"less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less"} | {
     "not_equal": "equal"
 }
-_MOST_PASSES = 64  # of a loop, whose counter stands for so many constants
-# Number of the thread on an axis < value of the expression + constant.
-Bound: TypeAlias = "tuple[int, Expr, int]"
-Bounds: TypeAlias = "frozenset[Bound]"
-_NOTHING = frozenset([0])
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One of `offsets` more than `scale` times an id, or, with the kind `first`, than `scale` times the first number
-    of the block; `tiles`: than that and the number of the thread in the block; `constant`: than 0."""
-
-    kind: str
-    axis: int
-    offsets: frozenset[int]
-    scale: int = 1
+_COUNTS_FAR = 16  # bits of a type that a number is not expected to leave
+_MOST_STEPS = 32  # of an expression that the host computes
 
 
 class Numbers:
     """What the values of a program have of the numbers of their threads."""
 
     def __init__(self, body: tuple[Stmt, ...], block: tuple[int, int, int]) -> None:
-        self._block = block
+        self.block = block
         self._places: dict[str, Place | None] = {}
         self.lets: dict[str, Expr] = {}
+        self._hosted: dict[str, Expr | None] = {}
         self._parts: dict[str, dict[int, int]] = defaultdict(dict)  # of locals, by axis
         self._replaced: dict[str, tuple[bool, Expr, Expr]] = {}
         conditions: dict[str, Expr] = {}
@@ -79,6 +67,7 @@ class Numbers:
         for statement in statements(body):
             if isinstance(statement, Let):
                 self.lets[statement.name] = statement.value
+                self._hosted[statement.name] = self._known(statement.value)
                 self._places[statement.name] = self.place(statement.value)
             if isinstance(statement, (Let, Var, Assign)):
                 assigned.append((statement.name, statement.value))
@@ -98,25 +87,56 @@ class Numbers:
                 _unite(self._parts[name], self._parts_of(value))
 
     def _counted(self, loop: For) -> Place | None:
-        """The place of a counter that runs through known numbers."""
+        """The place of a counter that runs through known numbers, or from 0 to what the host computes."""
         numbers = [_signed(each) for each in (loop.start, loop.stop, loop.step) if isinstance(each, Const)]
-        if len(numbers) < 3 or not numbers[2] or not 0 < len(range(*numbers)) <= _MOST_PASSES:
-            return None
-        return Place("constant", 0, frozenset(range(*numbers)))
+        if len(numbers) == 3 and numbers[2] and 0 < len(range(*numbers)) <= MOST_OFFSETS:
+            return Place("constant", 0, frozenset(range(*numbers)))
+        stop = self._known(loop.stop)
+        ends = [each.bits for each in (loop.start, loop.step) if isinstance(each, Const)]
+        return Place("span", 0, NOTHING, factor=stop) if stop is not None and ends == [0, 1] else None
 
     def own(self, indices: Iterable[Expr]) -> set[int]:
         """The axes of the launch on which one of these has the whole number of the thread."""
         parts = [part for index in indices for part in self._parts_of(index).items()]
         return {axis for axis, has in parts if any(has & whole == whole for whole in _WHOLE)}
 
+    def flat(self, at: Expr, of: Parameter, index: Type) -> Place | None:
+        """What a row and a column of an array with two axes are the quotient and the remainder of."""
+        if not isinstance(at, Position) or len(at.indices) != 2:
+            return None
+        row, column = [self._value(each) for each in at.indices]
+        if not isinstance(row, Apply) or not isinstance(column, Apply) or row.operands[0] != column.operands[0]:
+            return None
+        width = self._known(column.operands[-1])
+        if row.op not in _DIVIDING[:2] or column.op not in _FOLDING[:2] or self._known(row.operands[-1]) != width:
+            return None
+        return self.place(row.operands[0]) if width in (Size(index, of.name, None, 1), of.shape[1]) else None
+
+    def inside(self, at: Expr, extents: list[Size]) -> Bounds:
+        """Where a position is within the array on all axes, if its axes move with the same number."""
+        if not isinstance(at, Position):
+            return frozenset()
+        found = [self.place(part) for part in at.indices]
+        axes = [place.axis for place in found if place is not None and place.kind == "global_id"]
+        if len(set(axes)) == len(axes):
+            return frozenset()
+        limits = [Sum(frozenset([(extent, 1)])) for extent in extents]
+        reached = [
+            (each, places.enough(each, limit, self.block)) for each, limit in zip(found, limits, strict=True) if each
+        ]
+        return frozenset([(place.axis, enough) for place, enough in reached if enough is not None])
+
+    def _value(self, expr: Expr) -> Expr:
+        return self.lets.get(expr.name, expr) if isinstance(expr, Local) else expr
+
     def behind(self, indices: list[Expr]) -> tuple[int, int] | None:
         """The axis of the launch, and how far every index is behind the number of the thread there, if it is."""
-        places = [self.place(index) for index in indices]
-        kinds = {place and (place.kind, place.axis, place.scale) for place in places}
-        if len(kinds) != 1 or places[0] is None or (places[0].kind, places[0].scale) != ("global_id", 1):
+        found = [self.place(index) for index in indices]
+        kinds = {place and (place.kind, place.axis, place.is_plain) for place in found}
+        if len(kinds) != 1 or found[0] is None or found[0].kind != "global_id" or not found[0].is_plain:
             return None
-        nearest = max(max(place.offsets) for place in places if place is not None)
-        return (places[0].axis, -nearest) if nearest < 0 else None
+        nearest = max(max(place.offsets) for place in found if place is not None)
+        return (found[0].axis, -nearest) if nearest < 0 else None
 
     def bounds(self, condition: Expr, holds: bool) -> Bounds:
         """What the thread's number is below if the condition holds, or if it does not."""
@@ -139,27 +159,42 @@ class Numbers:
                 return frozenset()
 
     def _below(self, op: str, left: Expr, right: Expr) -> Bounds:
-        place, bound = self.place(left), self._known(right)
-        if op not in ("less", "less_equal", "equal") or bound is None or place is None or len(place.offsets) != 1:
+        place, limit = self.place(left), self._limit(right)
+        if op not in _EXCHANGED or limit is None or place is None:
             return frozenset()
-        if (place.kind, place.scale) != ("global_id", 1):
+        if op in ("less", "less_equal", "equal"):
+            reached = places.enough(place, limit.plus(Sum(more=op != "less")), self.block)
+        elif left.type.kind == "signed" and (mirrored := places.negated(place)) is not None:
+            reached = places.enough(mirrored, limit.times(-1).plus(Sum(more=op != "greater")), self.block)
+        else:
             return frozenset()
-        return frozenset([(place.axis, bound, (op != "less") - max(place.offsets))])
+        return frozenset() if reached is None else frozenset([(place.axis, reached)])
 
-    def _known(self, expr: Expr) -> Expr | None:
+    def _limit(self, expr: Expr) -> Sum | None:
+        """What an id is compared with, as a sum that does not wrap around in the usual case."""
+        place = self.place(expr)
+        limit = None if place is None else place.constant
+        if limit is None or expr.type.kind == "signed":
+            return limit
+        known = self._known(expr)
+        if known is None or min([limit.more, *[times for _, times in limit.terms]]) >= 0:
+            return None if known is None else limit
+        return Sum(frozenset([(known, 1)]))
+
+    def _known(self, expr: Expr, most: int = _MOST_STEPS) -> Expr | None:
         """The expression without lets, if the host can compute it, and it does not wrap around in the usual case."""
         match expr:
-            case Local() if expr.name in self.lets:
-                return self._known(self.lets[expr.name])
+            case Local():
+                return self._hosted.get(expr.name)
             case Const() | Scalar() | Size() if expr.type.is_integer:
                 return expr
-            case Apply() if expr.op in HOST_OPS and expr.type.is_integer:
-                known = [self._known(operand) for operand in expr.operands]
-                signed = expr.type.kind == "signed"
-                may_wrap = not signed and (expr.op == "subtract" or expr.operands[0].type.kind == "signed")
+            case Apply() if expr.op in HOST_OPS and expr.type.is_integer and most:
+                known = [self._known(operand, most - 1) for operand in expr.operands]
+                may_wrap = expr.type.kind != "signed" and expr.operands[0].type.kind == "signed"
                 if may_wrap or None in known or expr.type.bits < expr.operands[0].type.bits:
                     return None
-                return Apply(expr.type, expr.op, tuple([each for each in known if each is not None]))
+                found = Apply(expr.type, expr.op, tuple([each for each in known if each is not None]))
+                return found if sum(1 for _ in expressions([found])) <= _MOST_STEPS else None
             case _:
                 return None
 
@@ -187,50 +222,82 @@ class Numbers:
         return united
 
     def place(self, expr: Expr) -> Place | None:
-        """Where an index is; None where that is not a multiple of an id, or of the first number of the block, plus a
-        constant."""
+        """Where an index is; None where that is not a multiple of an id, or of the first number of the block, plus what
+        the host computes."""
         match expr:
             case Id():
-                return Place(expr.kind, expr.axis, _NOTHING)
+                return Place(expr.kind, expr.axis, NOTHING)
             case Const() if expr.type.is_integer:
                 return Place("constant", 0, frozenset([_signed(expr)]))
+            case Scalar() | Size() if expr.type.is_integer:
+                return Place("constant", 0, NOTHING, base=Sum(frozenset([(expr, 1)])))
             case Local():
                 return self._places.get(expr.name)
-            case Apply() if expr.op == "cast" and expr.type.is_integer and expr.operands[0].type.is_integer:
-                return self.place(expr.operands[0]) if expr.type.bits >= expr.operands[0].type.bits else None
-            case Apply() if expr.op in ("add", "subtract", "multiply"):
-                left, right = [self.place(operand) for operand in expr.operands]
-                return self._combined(expr.op, left, right) if left and right else None
+            case Apply() if expr.type.is_integer and all(each.type.is_integer for each in expr.operands[-2:]):
+                found = [self.place(operand) for operand in expr.operands[-2:]]
+                return self._place_of(expr, [place for place in found if place]) if None not in found else None
             case _:
                 return None
 
-    def _combined(self, op: str, left: Place, right: Place) -> Place | None:
-        if op != "subtract" and (left.kind == "constant" or right.kind in ("block_id", "first")):
-            left, right = right, left
-        if op == "multiply":
-            return self._multiplied(left, right)
-        if len(left.offsets) * len(right.offsets) > _MOST_PASSES:
-            return None
-        sign = 1 if op == "add" else -1
-        offsets = frozenset([a + sign * b for a in left.offsets for b in right.offsets])
-        if right.kind == "constant":
-            return Place(left.kind, left.axis, offsets, left.scale)
-        if (op, left.kind, right.kind, left.axis) == ("add", "first", "thread_id", right.axis):
-            return Place("global_id" if left.scale == 1 else "tiles", left.axis, offsets, left.scale)
-        return None
+    def _place_of(self, expr: Apply, of: list[Place]) -> Place | None:
+        if expr.op in ("add", "subtract", "negative", "invert", "multiply", "left_shift", "cast"):
+            found = self._combined(expr, of)
+        else:
+            found = self._limited(expr, of)
+        if found is None and all(place.kind == "constant" for place in of):
+            known = self._known(expr)
+            return None if known is None else Place("constant", 0, NOTHING, base=Sum(frozenset([(known, 1)])))
+        return found
 
-    def _multiplied(self, left: Place, right: Place) -> Place | None:
-        if right.kind == "block_dim" and right.offsets == _NOTHING and left.kind == "block_id":
-            return Place("first", left.axis, _NOTHING) if left.offsets == _NOTHING else None
-        if right.kind != "constant" or len(right.offsets) != 1 or max(right.offsets) < 1:
+    def _combined(self, expr: Apply, of: list[Place]) -> Place | None:
+        match expr.op:
+            case "cast":
+                keeps = expr.type.bits >= min(expr.operands[0].type.bits, _COUNTS_FAR)
+                return of[0] if keeps else None
+            case "add":
+                return places.added(of[0], of[1], self.block)
+            case "subtract":
+                by = places.negated(of[1])
+                return None if by is None else places.added(of[0], by, self.block)
+            case "negative" | "invert":
+                by = places.negated(of[0])
+                one = Place("constant", 0, frozenset([-1 if expr.op == "invert" else 0]))
+                return None if by is None else places.added(by, one, self.block)
+            case "left_shift":
+                count = of[1].constant
+                if count is None or count.terms or not 0 <= count.more < 32:
+                    return None
+                return places.multiplied(of[0], Sum(more=1 << count.more), None, self.block)
+        left, right, by_right = of[0], of[1], expr.operands[1]
+        if left.constant is not None or right.kind == "block_id":
+            left, right, by_right = right, left, expr.operands[0]
+        if right.kind == "block_dim" and right.offsets == NOTHING and right.axis == left.axis:
+            return places.first_of_block(left)
+        factor = right.constant
+        return None if factor is None else places.multiplied(left, factor, self._known(by_right), self.block)
+
+    def _limited(self, expr: Apply, of: list[Place]) -> Place | None:
+        """What a division, a minimum or a choice leaves of a place."""
+        place, limit = (of[1], of[0]) if of[0].kind == "constant" else (of[0], of[1])
+        value = limit.constant
+        match expr.op:
+            case "minimum" if value is not None:
+                return places.bounded(place, value, self.block)
+            case "maximum" if value is not None and not value.terms:
+                return place
+            case "where":
+                holds, fails = (self.bounds(expr.operands[0], each) for each in (True, False))
+                return places.either(places.within(of[0], holds), places.within(of[1], fails))
+            case "bitwise_or" | "bitwise_xor" if value is not None and not value.terms and value.more >= 0:
+                return places.added(place, limit, self.block)
+        by = of[1].constant
+        if by is None or of[0].kind == "constant":
             return None
-        (factor,) = right.offsets
-        offsets = frozenset([offset * factor for offset in left.offsets])
-        if left.kind in ("constant", "global_id", "first"):
-            return Place(left.kind, left.axis, offsets, left.scale * factor)
-        count, rest = divmod(factor, self._block[left.axis])
-        whole = left.kind == "block_id" and not rest and left.offsets == _NOTHING
-        return Place("first", left.axis, _NOTHING, count) if whole else None
+        if expr.op in _DIVIDING and not by.terms:
+            shifted = expr.op == "right_shift"
+            return places.divided(of[0], 1 << by.more if shifted and 0 <= by.more < 32 else by.more * (not shifted))
+        known = self._known(expr.operands[1])
+        return places.wrapped(of[0], known) if expr.op in _FOLDING and known is not None else None
 
 
 def _signed(constant: Const) -> int:

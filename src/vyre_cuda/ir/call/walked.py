@@ -15,9 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from vyre_cuda.ir.core.nodes import (
-    Apply,
     Atomic,
-    Const,
     Expr,
     Id,
     If,
@@ -32,29 +30,36 @@ from vyre_cuda.ir.core.nodes import (
     Store,
 )
 from vyre_cuda.ir.core.program import Program, primary_buffer
-from vyre_cuda.ir.core.types import Type, u64
+from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.core.walk import bodies, expressions, operands, statements
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
 
 if TYPE_CHECKING:
-    from vyre_cuda.ir.call import thread_numbers
-    from vyre_cuda.ir.call.thread_numbers import Bounds, Numbers
+    from vyre_cuda.ir.call import reach, thread_numbers
+    from vyre_cuda.ir.call.places import Bounds, Enough, Place
+    from vyre_cuda.ir.call.thread_numbers import Numbers
 else:
+    reach = later("vyre_cuda.ir.call.reach")
     thread_numbers = later("vyre_cuda.ir.call.thread_numbers")
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A buffer, or one of its axes, with `extent` elements: but for accesses at constants, every one is at the number
-    of the thread on `axis` of the launch times `scale` plus a constant, so that threads 0 to n - 1 reach all of
-    `scale * n + beyond` elements that threads reach. A thread accesses nothing where one of `bounds` does not hold."""
+    """A buffer, or one of its axes, with `extent` elements, every access to which is at a constant or moves with the
+    number of the thread on `axis` of the launch. No element is left out where of each of `enough` one holds: so many
+    threads are there that they reach all elements, or that others would do nothing."""
 
     extent: Size
     axis: int
-    beyond: int
-    scale: int = 1
-    bounds: tuple[tuple[Expr, int], ...] = ()
+    enough: tuple[tuple[Enough, ...], ...]
+
+    def computed(self) -> Iterator[Expr]:
+        """All that the host computes to know whether threads are enough."""
+        for enough in [each for group in self.enough for each in group]:
+            yield from [expr for expr, _ in enough.need.terms]
+            if enough.factor is not None:
+                yield enough.factor
 
 
 def walks(program: Program) -> tuple[Walk, ...]:
@@ -89,12 +94,12 @@ def walks_of(
     further: Bounds = frozenset()
     if behind is not None:
         unsure.add(behind[0])
-        further = frozenset([(behind[0], Size(index, primary.name), behind[1])])
+        further = frozenset([(behind[0], reach.of(Size(index, primary.name), behind[1]))])
     found: list[Walk] = []
     for parameter in parameters:
-        if parameter.is_buffer and parameter is not primary and used[parameter.name]:
+        if parameter.is_buffer and used[parameter.name] and (parameter is not primary or axes == 1):
             along = _along(parameter, used[parameter.name], further, numbers, index)
-            found += [walk for walk in along if walk.axis in unsure]
+            found += [walk for walk in along if walk.axis in unsure and (walk.axis or parameter is not primary)]
     return tuple(found)
 
 
@@ -114,47 +119,9 @@ def turned(body: tuple[Stmt, ...], block: tuple[int, int, int], out: Parameter) 
 
 def work_of(program: Program, primary: Parameter) -> Expr:
     """The work of a program that names none, as an expression that has no exact value where a walk is not covered."""
-    size: Expr = Size(program.index, primary.name)
     found = walks(program)
-    if not found:
-        return size
-    size = _wide(size)
-    work = size
-    for walk in found:
-        block = Const(u64, program.block[walk.axis])
-        blocks: Expr = Const(u64, 1)
-        if walk.axis == 0:
-            above = Apply(u64, "add", (size, Const(u64, block.bits - 1)))
-            blocks = Apply(u64, "floor_divide", (above, block))
-        threads = Apply(u64, "multiply", (blocks, block))
-        spare = Apply(u64, "subtract", (_reached(walk, threads), _needed(walk)))
-        work = Apply(u64, "add", (work, Apply(u64, "minimum", (spare, Const(u64, 0)))))
-    return work
-
-
-def _reached(walk: Walk, threads: Expr) -> Expr:
-    scaled = Apply(u64, "multiply", (threads, Const(u64, walk.scale))) if walk.scale != 1 else threads
-    return Apply(u64, "add", (scaled, Const(u64, walk.beyond)))
-
-
-def _needed(walk: Walk) -> Expr:
-    """How many elements must be reached, without a difference that is below zero."""
-    needed = _wide(walk.extent)
-    for bound, more in walk.bounds:
-        if bound.type.kind == "signed":
-            bound = Apply(bound.type, "maximum", (bound, Const(bound.type, 0)))
-        threads = _wide(bound)
-        if more < 0:
-            threads = Apply(u64, "maximum", (threads, Const(u64, -more)))
-            threads = Apply(u64, "subtract", (threads, Const(u64, -more)))
-        elif more > 0:
-            threads = Apply(u64, "add", (threads, Const(u64, more)))
-        needed = Apply(u64, "minimum", (needed, _reached(walk, threads)))
-    return needed
-
-
-def _wide(expr: Expr) -> Expr:
-    return expr if expr.type is u64 else Apply(u64, "cast", (expr,))
+    size = Size(program.index, primary.name)
+    return reach.work(size, found, program.block) if found else size
 
 
 def _is_plain(body: tuple[Stmt, ...], buffer: str, axes: int) -> bool:
@@ -225,21 +192,33 @@ class _Accesses:
 def _along(
     parameter: Parameter, used: list[tuple[Expr, Bounds]], further: Bounds, numbers: Numbers, index: Type
 ) -> Iterator[Walk]:
-    """The axes of a buffer on which every access is at the thread's number, or a multiple of it, plus a constant."""
-    common = frozenset.intersection(*[bounds for _, bounds in used]) | further
-    for axis in range(parameter.ndim):
+    """How the threads go along the axes of a buffer, or through all of it by a number that gives row and column."""
+    flat = [numbers.flat(at, parameter, index) for at, _ in used]
+    if parameter.shape and None not in flat:
+        yield from _walked(Size(index, parameter.name), flat, used, further, numbers.block)
+        return
+    extents = [Size(index, parameter.name, None, axis) for axis in range(parameter.ndim)]
+    if not parameter.shape:
+        extents = [Size(index, parameter.name)]
+    used = [(at, bounds | numbers.inside(at, extents)) for at, bounds in used]
+    for axis, extent in enumerate(extents):
         parts = [each.indices[axis] if isinstance(each, Position) else each for each, _ in used]
-        places = [numbers.place(part) for part in parts]
-        moving = [place for place in places if place is not None and place.kind != "constant"]
-        kinds = {(place.kind, place.axis, place.scale) for place in moving}
-        if None in places or len(kinds) != 1 or moving[0].kind not in ("global_id", "tiles"):
-            continue
-        place = moving[0]
-        last: dict[int, int] = {}  # by what remains of the offset: threads behind the last one go on from it
-        for offset in sorted({offset for each in moving for offset in each.offsets}):
-            last[offset % place.scale] = offset
-        beyond = min(last.values()) if place.kind == "global_id" else 0
-        extent = Size(index, parameter.name, None, axis if parameter.shape else None)
-        bounds = [(bound, more) for on, bound, more in common if on == place.axis and bound != extent]
-        bounds.sort(key=repr)
-        yield Walk(extent, place.axis, max(beyond, 0), place.scale, tuple(bounds))
+        yield from _walked(extent, [numbers.place(part) for part in parts], used, further, numbers.block)
+
+
+def _walked(
+    extent: Size,
+    at: list[Place | None],
+    used: list[tuple[Expr, Bounds]],
+    further: Bounds,
+    block: tuple[int, int, int],
+) -> Iterator[Walk]:
+    """The walks if all places are known: threads go through an array by each axis of the launch that a place has."""
+    moving: dict[int, list[tuple[Place, Bounds]]] = defaultdict(list)
+    for place, (_, bounds) in zip(at, used, strict=True):
+        if place is None or place.kind == "grid_dim":
+            return
+        if place.kind in ("global_id", "block_id", "first", "tiles"):
+            moving[place.axis].append((place, bounds | place.bounds | further))
+    for axis, each in moving.items():
+        yield from reach.walked(extent, axis, each, block)

@@ -15,9 +15,10 @@ from vyre_cuda._native.memory import memory
 from vyre_cuda.errors import Error
 from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.call.walked import walks
-from vyre_cuda.ir.core.nodes import Const, Parameter, Size
+from vyre_cuda.ir.core.nodes import Const, Parameter, Scalar, Size
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of, value_of
+from vyre_cuda.ir.core.walk import expressions
 from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.kernel.arguments import check_iterations
 
@@ -186,5 +187,6 @@ def _pinned(kernel: Kernel, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.
 def _has_plain_sizes(program: Program) -> bool:
     """Whether no size, no work and nothing that this must reach depends on a scalar."""
     sizes = [extent for p in program.parameters for extent in p.declared]
-    plain = program.work is None and not any(walk.bounds for walk in walks(program))
+    enough = expressions([part for walk in walks(program) for part in walk.computed()])
+    plain = program.work is None and not any(isinstance(part, Scalar) for part in enough)
     return plain and all(isinstance(size, (Const, Size)) for size in sizes)
