@@ -9,13 +9,13 @@ apart: the device can run both at the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TypeAlias
 
 from vyre_cuda.ir.core.nodes import For, While
-from vyre_cuda.ir.core.walk import buffers_written, statements
+from vyre_cuda.ir.core.walk import statements
 from vyre_cuda.passes.blocks import in_one_block, merge_blocks
 from vyre_cuda.passes.merge import merge
 from vyre_cuda.passes.pairs import Pairs
+from vyre_cuda.passes.ranges import Covered, Range, meet_written, ranges
 from vyre_cuda.passes.repeats import Until, barriers_of, merge_repeated
 from vyre_cuda.passes.shared import in_shared
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
@@ -227,8 +227,7 @@ class _Run:
         self._steps = steps
         self._always = always
         self._read: list[Step] = []
-        self._written: set[_Range] = set()
-        self._touched: set[_Range] = set()
+        self._written, self._touched = Covered(), Covered()
         self.why = ""
 
     def upto(self, count: int) -> list[Step]:
@@ -243,14 +242,14 @@ class _Run:
     def _add(self, step: Step) -> None:
         writes, all_of = ranges(step)
         self._always = self._always or any(isinstance(s, (For, While)) for s in statements(step.program.body))
-        meets = not self._always or _meet(writes, self._touched) or _meet(all_of, self._written)
+        meets = not self._always or self._touched.meets(writes) or self._written.meets(all_of)
         if self._read and not meets:
             why = "has no array of theirs that is written; as there is a loop, the device may run it beside them"
             self.why = f"{step.program.name} {why}"
             return
         self._read.append(step)
-        self._written |= writes
-        self._touched |= all_of
+        self._written.add(writes)
+        self._touched.add(all_of)
 
 
 def _most(run: _Run, merged: Callable[[Sequence[Step]], Step]) -> tuple[int, Step | None, Refused | None]:
@@ -280,29 +279,6 @@ def _all_then_each(memories: Sequence[int]) -> Iterator[frozenset[int]]:
         yield from (frozenset((memory,)) for memory in memories)
 
 
-# Memory, first byte, the byte behind the last, extents.
-_Range: TypeAlias = tuple[int, int, int, tuple[int, ...]]
-
-
-def ranges(step: Step) -> tuple[set[_Range], set[_Range]]:
-    """What the step writes, and what it touches."""
-    written = buffers_written(step.program.body)
-    writes: set[_Range] = set()
-    all_of: set[_Range] = set()
-    for p in step.program.parameters:
-        if p.is_buffer and step.spans[p.name].count:
-            span = step.spans[p.name]
-            found = (span.memory, span.first, span.first + span.count * p.type.itemsize, span.shape)
-            all_of.add(found)
-            if p.kind == "out" or p.name in written:
-                writes.add(found)
-    return writes, all_of
-
-
-def _meet(some: Collection[_Range], others: Collection[_Range]) -> bool:
-    return any(a[0] == b[0] and a[1] < b[2] and b[1] < a[2] for a in some for b in others)
-
-
 # ---- later values ----------------------------------------------------------------------------------------------------
 
 
@@ -314,8 +290,8 @@ def shares_alike(before: Sequence[Step], now: Sequence[Step]) -> bool:
     """
     forth: dict[Span, Span] = {}
     back: dict[Span, Span] = {}
-    written: set[_Range] = set()
-    touched: set[_Range] = set()
+    written: set[Range] = set()
+    touched: set[Range] = set()
     for old, new in zip(before, now, strict=True):
         if old.geometry != new.geometry:
             return False
@@ -328,4 +304,4 @@ def shares_alike(before: Sequence[Step], now: Sequence[Step]) -> bool:
         writes, all_of = ranges(new)
         written |= writes
         touched |= all_of
-    return not any(_meet((one,), touched - {one}) for one in written)
+    return not meet_written(touched, written)

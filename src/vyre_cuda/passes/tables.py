@@ -18,8 +18,8 @@ from vyre_cuda.ir.core.walk import statements
 from vyre_cuda.passes.beside import joined
 from vyre_cuda.passes.blocks import merge_blocks
 from vyre_cuda.passes.floors import Floors
-from vyre_cuda.passes.fuse import ranges
 from vyre_cuda.passes.pairs import Pairs
+from vyre_cuda.passes.ranges import ranges
 from vyre_cuda.passes.steps import Step
 from vyre_cuda.records import dataclass
 
@@ -77,18 +77,19 @@ def _segment(items: Sequence[Item], floors: Floors, first: int, end: int) -> lis
     depth: dict[int, int] = {}
     for place in range(first, end):
         depth[place] = 1 + max((depth[other] for other in needed[place]), default=0)
-    in_chain = set(_chained(items, first, end, needed, Pairs()))
+    pairs = Pairs()
+    in_chain = set(_chained(items, first, end, needed, pairs))
     in_block = set(_chained(items, first, end, needed, Pairs(merge_blocks)))
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for place in range(first, end):
         if items[place].key is not None and place not in in_chain:
             alike[items[place].key, depth[place]].append(place)
     parts = [part for places in alike.values() for part in _parts(items, places)]
-    tables = [part for part in parts if len(part) >= _least(items, floors, part, in_block)]
+    tables = [part for part in parts if len(part) >= _least(items, floors, part, in_block, pairs)]
     return _ordered(first, end, needed, joined(items, tables, depth))
 
 
-def _least(items: Sequence[Item], floors: Floors, part: Sequence[int], in_block: Collection[int]) -> int:
+def _least(items: Sequence[Item], floors: Floors, part: Sequence[int], in_block: Collection[int], pairs: Pairs) -> int:
     """How many rows such launches must be."""
     if any(place in in_block for place in part):
         return floors.rows_of_block
@@ -97,7 +98,7 @@ def _least(items: Sequence[Item], floors: Floors, part: Sequence[int], in_block:
         return floors.rows
     # What has loops and shares nothing is not merged.
     loops = any(isinstance(s, (For, While)) for s in statements(launches[0].program.body))
-    return floors.rows if loops or Pairs().refused(*launches) is not None else floors.rows_of_merged
+    return floors.rows if loops or pairs.refused(*launches) is not None else floors.rows_of_merged
 
 
 def _parts(items: Sequence[Item], places: Iterable[int]) -> Iterator[tuple[int, ...]]:
