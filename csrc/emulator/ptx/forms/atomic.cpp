@@ -86,6 +86,7 @@ const Instruction *run_update(const Instruction *i, uint64_t *r, Machine &m) {
   do {
     wanted = static_cast<U>(put<T>(Op<T>::apply(get<T>(old), operand, is_global<Space>(address))));
   } while (!__atomic_compare_exchange_n(p, &old, wanted, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+  ++m.changes;
   if (Result) r[i->slot[0]] = old;
   return i + 1;
 }
@@ -97,8 +98,9 @@ const Instruction *run_compare_exchange(const Instruction *i, uint64_t *r, Machi
   auto *p = reinterpret_cast<T *>(Space::at(i, m, address, sizeof(T)));
   if (p == nullptr) return nullptr;
   T expected = static_cast<T>(r[i->slot[2]]);
-  __atomic_compare_exchange_n(p, &expected, static_cast<T>(r[i->slot[3]]), false, __ATOMIC_SEQ_CST,
-                              __ATOMIC_SEQ_CST);
+  if (__atomic_compare_exchange_n(p, &expected, static_cast<T>(r[i->slot[3]]), false,
+                                  __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    ++m.changes;
   r[i->slot[0]] = expected;
   return i + 1;
 }

@@ -14,6 +14,7 @@ const Instruction *run_trap(const Instruction *i, uint64_t *, Machine &m) {
 
 // Gives the rest of the thread's time slice to the others.
 const Instruction *run_nanosleep(const Instruction *i, uint64_t *, Machine &m) {
+  m.waited = m.changes;
   return m.halt(Stop::yield, i + 1);
 }
 
@@ -33,6 +34,15 @@ const Instruction *run_fence(const Instruction *i, uint64_t *, Machine &) {
 }
 
 }  // namespace
+
+// Stands before a load with an order, at the same address.
+const Instruction *run_look(const Instruction *i, uint64_t *r, Machine &m) {
+  const uint64_t address = r[i->slot[0]] + static_cast<uint64_t>(int64_t{i->offset});
+  if (!m.looks[r[slot_warpid] * Group::lanes + r[slot_laneid]].add(address, m.changes))
+    return i + 1;
+  m.waited = m.changes;
+  return m.halt(Stop::yield, i + 1);
+}
 
 const Instruction *run_fence_acquire(const Instruction *i, uint64_t *, Machine &) {
   fence(std::memory_order_acquire);

@@ -97,6 +97,7 @@ const Instruction *run_guard_true(const Instruction *, uint64_t *, Machine &);
 const Instruction *run_guard_false(const Instruction *, uint64_t *, Machine &);
 const Instruction *run_branch_if(const Instruction *, uint64_t *, Machine &);
 const Instruction *run_branch_unless(const Instruction *, uint64_t *, Machine &);
+const Instruction *run_look(const Instruction *, uint64_t *, Machine &);
 const Instruction *run_fence_acquire(const Instruction *, uint64_t *, Machine &);
 const Instruction *run_fence_release(const Instruction *, uint64_t *, Machine &);
 const Instruction *run_exit(const Instruction *, uint64_t *, Machine &);

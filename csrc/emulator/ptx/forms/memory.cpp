@@ -91,6 +91,7 @@ const Instruction *run_store(const Instruction *i, uint64_t *r, Machine &m) {
   const uint64_t address = r[i->slot[0]] + static_cast<uint64_t>(int64_t{i->offset});
   uint8_t *p = Space::at(i, m, address, sizeof(T) * N);
   if (p == nullptr) return nullptr;
+  if constexpr (!std::is_same_v<Space, Local>) ++m.changes;
   for (int k = 0; k < N; ++k)
     __atomic_store_n(reinterpret_cast<T *>(p) + k, static_cast<T>(r[i->slot[k + 1]]), kStore);
   return i + 1;

@@ -23,6 +23,7 @@ ThreadBlock::ThreadBlock(const Kernel &kernel, const Launch &launch, Machine &ma
     : kernel_(kernel), launch_(launch), machine_(machine) {
   const uint32_t count = launch.block[0] * launch.block[1] * launch.block[2];
   threads_.resize(count);
+  looks_.resize(count);
   active_.resize((count + warp_size - 1) / warp_size);
   meeting_.resize(active_.size());
   shared_.resize(size_t{kernel.static_shared_bytes} + launch.dynamic_shared_bytes);
@@ -91,6 +92,7 @@ void ThreadBlock::prepare(uint32_t index) {
 
 bool ThreadBlock::advance() {
   machine_.shared = shared_.data();
+  machine_.looks = looks_.data();
   machine_.shared_bytes = shared_.size();
   progressed_ = false;
   for (uint32_t index = 0; index < threads_.size(); ++index) {
@@ -120,6 +122,7 @@ bool ThreadBlock::run(uint32_t index) {
   } while (i != nullptr && --left != 0);
   if (i != nullptr) {
     instructions_ += slice;
+    machine_.worked = true;
     thread.pc = i;
     return true;
   }
@@ -147,6 +150,7 @@ bool ThreadBlock::run(uint32_t index) {
 // An exit may complete barriers and groups that waited for the thread.
 void ThreadBlock::leave(uint32_t index) {
   Thread &thread = threads_[index];
+  ++machine_.changes;
   thread.state = Thread::State::exited;
   unused_files_.push_back(thread.r);
   thread.r = nullptr;
@@ -167,6 +171,7 @@ bool ThreadBlock::arrive(uint32_t index) {
   Thread &thread = threads_[index];
   thread.pc = machine_.at + 1;
   thread.arrival = machine_.arrival;
+  ++machine_.changes;
   const Arrival &arrival = thread.arrival;
   Barrier &barrier = barriers_[arrival.id];
   if (barrier.lanes.empty()) barrier.lanes.resize(active_.size());
@@ -262,11 +267,21 @@ void ThreadBlock::try_collective(uint32_t warp) {
     seen |= group.members;
     if (group.members != (first.mask & active_[warp])) continue;
     first.collective(group);
+    if (!waits(warp, group.members)) machine_.worked = true;
     if (machine_.races != nullptr) ++races_.warp_steps[warp];
     meeting_[warp] &= ~group.members;
     for (uint32_t other = 0; other < warp_size; ++other)
       if (group.members >> other & 1) lanes[other].state = Thread::State::ready;
   }
+}
+
+// Whether one of these lanes waits for what it loads: the others of the group are held up by it.
+bool ThreadBlock::waits(uint32_t warp, uint32_t members) const {
+  if (machine_.waited != machine_.changes) return false;
+  for (uint32_t lane = 0; lane < warp_size; ++lane)
+    if (members >> lane & 1 && looks_[size_t{warp} * warp_size + lane].waits(machine_.changes))
+      return true;
+  return false;
 }
 
 // activemask: its lanes of one warp that stand at the same instruction receive their mask.

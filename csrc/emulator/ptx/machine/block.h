@@ -56,6 +56,7 @@ class ThreadBlock {
   bool open(uint32_t id);
   bool meet(uint32_t index);
   void try_collective(uint32_t warp);
+  bool waits(uint32_t warp, uint32_t members) const;
   void resolve_gathered();
   bool fail(uint32_t index, const Instruction *at, Outcome outcome, const char *what);
   std::string place(uint32_t index, const Instruction *i) const;
@@ -70,6 +71,7 @@ class ThreadBlock {
   Machine &machine_;
   std::array<uint32_t, 3> index_{};
   std::vector<Thread> threads_;
+  std::vector<Looks> looks_; // by thread
   std::vector<uint32_t> active_; // lanes that have not exited, by warp
   std::vector<uint32_t> meeting_; // lanes at a warp-synchronous operation, by warp
   std::vector<uint8_t> shared_;

@@ -1,8 +1,10 @@
 // One launch, from the first block to the last, on the calling thread. Blocks run one after
-// another; those of a cooperative launch are all resident and take turns. Meanwhile the thread has
-// the default floating-point environment; its own is then restored.
+// another; those of a cooperative launch are all resident and take turns. While all threads only
+// wait, for what the host, another launch or another process writes, the core is given to others.
+// Meanwhile the thread has the default floating-point environment; its own is then restored.
 #include <cfenv>
 #include <memory>
+#include <thread>
 
 #include "block.h"
 #include "emulator/ptx/unwritten/unwritten.h"
@@ -33,19 +35,35 @@ bool each_index(const std::array<uint32_t, 3> &grid, F f) {
   return true;
 }
 
+// Instructions in vain until other threads of the host may have the core.
+constexpr uint64_t turn = 8000;
+
 // Runs blocks that are resident together until all are done.
-bool run_resident(std::vector<std::unique_ptr<ThreadBlock>> &blocks, Report *report) {
+bool run_resident(std::vector<std::unique_ptr<ThreadBlock>> &blocks, Machine &machine,
+                  Report *report) {
+  uint64_t in_vain = 0;
   for (bool busy = true; busy;) {
     busy = false;
     bool progressed = false;
+    const uint64_t changes = machine.changes;
+    uint64_t instructions = 0;
+    machine.worked = false;
     for (const auto &block : blocks) {
       if (block->done()) continue;
+      instructions -= block->instructions();
       if (!block->advance()) {
         block->describe_fault(report);
         return false;
       }
+      instructions += block->instructions();
       progressed |= block->progressed();
       busy |= !block->done();
+    }
+    const bool waits = !machine.worked && machine.changes == changes && machine.waited == changes;
+    in_vain = waits ? in_vain + instructions : 0;
+    if (in_vain >= turn) {
+      std::this_thread::yield();
+      in_vain = 0;
     }
     if (!busy || progressed) continue;
     for (const auto &block : blocks) {
@@ -84,12 +102,12 @@ Report execute(const Kernel &kernel, const Launch &launch, Memory &memory) {
       blocks.back()->begin(index);
       return true;
     });
-    run_resident(blocks, &report);
+    run_resident(blocks, machine, &report);
   } else {
     blocks.push_back(std::make_unique<ThreadBlock>(kernel, launch, machine));
     each_index(launch.grid, [&](const std::array<uint32_t, 3> &index) {
       blocks[0]->begin(index);
-      return run_resident(blocks, &report);
+      return run_resident(blocks, machine, &report);
     });
   }
   if (races != nullptr) races->finish(memory);

@@ -139,6 +139,33 @@ struct Arrival {
   uint32_t result_slot = slot_sink;
 };
 
+// Whether a thread only looks: at an address that it loaded with an order before, again and again,
+// while nothing of its launch changes. The others then have the rest of its time slice.
+struct Looks {
+  static constexpr uint32_t enough = 4; // at one address
+
+  // Before a load with an order.
+  bool add(uint64_t address, uint64_t changes) {
+    if (changes != since) {
+      *this = Looks{};
+      at = address;
+      since = changes;
+    } else if (address == at) {
+      others = 0;
+      ++again;
+    } else if (++others == most_others) { // what is looked at again is another address
+      at = address;
+      again = others = 0;
+      most_others *= 2;
+    }
+    return waits(changes);
+  }
+  bool waits(uint64_t changes) const { return again >= enough && since == changes; }
+
+  uint64_t at = 0, since = 0;
+  uint32_t again = 0, others = 0, most_others = 64;
+};
+
 struct Range {
   uint64_t begin = 0, size = 0;
   uint8_t *host = nullptr;
@@ -160,6 +187,11 @@ struct Machine {
   const Code *code = nullptr;
   RaceCheck *races = nullptr; // nullptr: not looked for
   UnwrittenCheck *unwritten = nullptr;
+
+  Looks *looks = nullptr; // of the threads of the running block
+  uint64_t changes = 0; // stores, atomic operations, arrivals at barriers and exits of the launch
+  uint64_t waited = ~uint64_t{0}; // `changes` when a thread waited last
+  bool worked = false; // a thread has done what is no waiting and no change
 
   Stop stop = Stop::exited;
   const Instruction *at = nullptr;

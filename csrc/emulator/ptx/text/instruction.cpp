@@ -284,6 +284,15 @@ void KernelBuilder::emit(const Form &form, const std::vector<Operand> &operands,
     list.push_back(extra);
   };
   if (order.release) fence(&run_fence_release);
+  if (order.access.bytes != 0 && order.access.kind == AccessForm::Kind::load &&
+      order.access.atomic) {
+    Draft look;
+    look.instruction.run = &run_look;
+    look.slot(0) = draft.slot(order.access.address_slot);
+    look.instruction.offset = draft.instruction.offset;
+    look.uses = 1;
+    list.push_back(look);
+  }
   if (guard != nullptr && form.flow == Flow::branch) {
     draft.instruction.run = guard->negated ? &run_branch_unless : &run_branch_if;
     draft.slot(0) = guard->slot;
