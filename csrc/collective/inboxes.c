@@ -1,8 +1,9 @@
 /* The memory of small all-reduces: how ranks of one process get it, and how they leave.
  *
  * Kernels of other ranks write into the inbox of a rank, so a rank that leaves first lets nobody
- * launch any more, then ends and awaits the kernels that the others have launched. Those which it
- * will not answer lack its elements: their contexts are broken before they end. */
+ * launch any more, then awaits the kernels that the others have launched. Those of calls in which
+ * it has no part lack its elements: their contexts are broken before they end. All others end by
+ * themselves, and are not ended: what they wait for may still be on its way. */
 #include <stdlib.h>
 
 #include "one_shot.h"
@@ -132,7 +133,9 @@ vyc_status vyc_one_shot_open(vyc_communicator *const *members, uint32_t count,
 
 /* Caller holds the claim, and the rank has not left. */
 static void set_word(vyc_inboxes *g, uint32_t rank) {
-  __atomic_store_n(g->ranks[rank].word, 1, __ATOMIC_RELEASE);
+  uint32_t runs = VYC_WORD_RUNS;
+  __atomic_compare_exchange_n(g->ranks[rank].word, &runs, VYC_WORD_ENDS, false, __ATOMIC_ACQ_REL,
+                              __ATOMIC_ACQUIRE);
 }
 
 void vyc__one_shot_stop(vyc_communicator *c) {
@@ -151,60 +154,115 @@ static bool has_left(vyc_inboxes *g, uint32_t rank) {
   return has_left;
 }
 
-/* What the kernels of another rank lack does not come any more: they end, and waits for them fail
- * where there are such. Its communicator is not over while the claim is held, so its context is
- * whole again after that. False: it has left itself. */
-static bool stop_other(vyc_inboxes *g, uint32_t rank, bool is_behind) {
+/* What the kernels of another rank lack does not come any more: they end, and waits for them fail.
+ * Its communicator is not over while the claim is held, so its context is whole again after that.
+ */
+static void stop_other(vyc_inboxes *g, uint32_t rank) {
   vyc__claim_take(&g->ranks[rank].claim);
-  const bool is_here = g->ranks[rank].word != NULL;
-  if (is_here && is_behind)
+  if (g->ranks[rank].word != NULL && !g->ranks[rank].is_told) {
+    g->ranks[rank].is_told = true;
     (void)vyc__context_break(g->ranks[rank].context,
                              "a rank left the group while another one waits for its part of an "
                              "all_reduce");
-  if (is_here) set_word(g, rank);
+    set_word(g, rank);
+  }
   vyc__claim_drop(&g->ranks[rank].claim);
-  return is_here;
 }
 
-/* Of a context that is being closed, the close waits for them, and then the rank leaves. */
-static void await_other(vyc_inboxes *g, uint32_t rank) {
+static uint64_t limit_of(vyc_context *context) {
+  return vyc__now_ns() + (uint64_t)vyc__patience(context);
+}
+
+/* Of a context that is being closed, the close waits for them, and then the rank leaves. False:
+ * they have not ended in time. */
+static bool await_other(vyc_inboxes *g, uint32_t rank) {
   vyc_context *context = g->ranks[rank].context;
   vyc_scope scope;
   if (vyc__enter(context, &scope) == VYC_OK) {
-    (void)vyc__await_end(context);
+    const bool is_over = vyc__await_end(context);
     vyc__leave(context, &scope);
-    return;
+    return is_over;
   }
-  const uint64_t limit = vyc__now_ns() + (uint64_t)vyc__patience(context);
+  const uint64_t limit = limit_of(context);
   while (!has_left(g, rank) && vyc__now_ns() < limit) vyc__sleep_us(VYC_SLEEP_MIN_US);
+  return has_left(g, rank);
 }
 
-#define LEAVE_LOOKS 500 /* of 20 us: launches whose queue is full need kernels to end */
+static bool is_busy(vyc_context *context) {
+  vyc_scope scope;
+  if (vyc__enter(context, &scope) != VYC_OK) return true;
+  const vyc_status status = vyc__work_look(context);
+  vyc__leave(context, &scope);
+  return status != VYC_OK;
+}
 
-/* Its own kernels have ended. */
-static void leave(vyc_inboxes *g, uint32_t rank) {
-  const uint64_t own = atomic_load(&g->ranks[rank].launched);
-  atomic_store(&g->ended, true);
+/* Whether kernels of another rank lack elements of one that leaves. If it has ended calls without
+ * the elements of others, any call that the other one has not ended may be one of them. */
+static bool is_behind(vyc_inboxes *g, uint32_t rank, uint32_t other, bool is_whole) {
+  const uint64_t calls = atomic_load(&g->ranks[other].calls);
+  if (is_whole) return calls > atomic_load(&g->ranks[rank].calls);
+  return calls > 0 && is_busy(g->ranks[other].context);
+}
+
+static bool is_launching(vyc_inboxes *g) {
+  for (uint32_t rank = 0; rank < g->size; rank++)
+    if (atomic_load(&g->ranks[rank].launching) != 0) return true;
+  return false;
+}
+
+/* Those who still launch may be in the driver, which waits for kernels to end, or have no core: how
+ * long they take says nothing of whether they are behind. False: some still do at the limit. */
+static bool stop_those_behind(vyc_inboxes *g, uint32_t rank, bool is_whole) {
+  const uint64_t limit = limit_of(g->ranks[rank].context);
+  for (;;) {
+    const bool is_last = !is_launching(g);
+    for (uint32_t other = 0; other < g->size; other++)
+      if (other != rank && !has_left(g, other) && is_behind(g, rank, other, is_whole))
+        stop_other(g, other);
+    if (is_last || vyc__now_ns() >= limit) return is_last;
+    vyc__sleep_us(VYC_SLEEP_MIN_US);
+  }
+}
+
+/* False: kernels of others may still write into its inbox. */
+static bool leave(vyc_inboxes *g, uint32_t rank, bool is_whole) {
+  for (uint32_t each = 0; each < g->size; each++) atomic_store(&g->ranks[each].ended, true);
   vyc__claim_take(&g->ranks[rank].claim);
   g->ranks[rank].word = NULL;
   vyc__claim_drop(&g->ranks[rank].claim);
-  for (int i = 0; i < LEAVE_LOOKS && atomic_load(&g->launching) != 0; i++)
+  bool are_over = stop_those_behind(g, rank, is_whole);
+  for (uint32_t other = 0; other < g->size; other++)
+    if (other != rank && !has_left(g, other)) are_over &= await_other(g, other);
+  return are_over;
+}
+
+/* For those that need nothing but what other ranks have been given. */
+static void await_own(vyc_context *context, vyc_inboxes *g, uint32_t rank) {
+  const uint64_t limit = limit_of(context);
+  while (atomic_load(&g->ranks[rank].launching) != 0 && vyc__now_ns() < limit)
     vyc__sleep_us(VYC_SLEEP_MIN_US);
-  const bool is_stuck = atomic_load(&g->launching) != 0;
-  for (uint32_t other = 0; other < g->size; other++) {
-    const bool is_behind = is_stuck || atomic_load(&g->ranks[other].launched) > own;
-    if (other != rank && stop_other(g, other, is_behind)) await_other(g, other);
-  }
-  while (atomic_load(&g->launching) != 0) vyc__sleep_us(VYC_SLEEP_MIN_US);
+  (void)vyc__await_end(context);
+}
+
+/* Whether no kernel has ended without the elements of others. */
+static bool is_whole(vyc_inboxes *g, uint32_t rank) {
+  vyc__claim_take(&g->ranks[rank].claim);
+  const uint32_t *word = g->ranks[rank].word;
+  const bool is_cut = word != NULL && __atomic_load_n(word, __ATOMIC_ACQUIRE) == VYC_WORD_CUT;
+  vyc__claim_drop(&g->ranks[rank].claim);
+  return !is_cut;
 }
 
 bool vyc__one_shot_end(vyc_communicator *c, vyc_one_shot *o) {
   vyc_context *context = c->child.context;
-  if (!atomic_load(&c->ended)) (void)vyc__await_end(context);
+  const uint32_t rank = (uint32_t)c->rank;
+  vyc_inboxes *g = o->group;
+  atomic_store(&g->ranks[rank].ended, true);
+  if (!atomic_load(&c->ended)) await_own(context, g, rank);
   vyc__one_shot_stop(c);
+  while (atomic_load(&g->ranks[rank].launching) != 0) vyc__sleep_us(VYC_SLEEP_MIN_US);
   const bool is_over = vyc__await_end(context);
-  leave(o->group, (uint32_t)c->rank);
-  return is_over && vyc__await_end(context); /* what was launched before all were to see it */
+  return leave(g, rank, is_whole(g, rank)) && is_over;
 }
 
 /* Memory that kernels may still use is leaked. */
@@ -228,7 +286,7 @@ void vyc__one_shot_close(vyc_communicator *c, bool is_free) {
 void vyc__one_shot_free(vyc_communicator *c) {
   vyc_one_shot *o = atomic_load(&c->one_shot);
   if (o == NULL) return;
-  atomic_store(&o->group->ended, true);
+  for (uint32_t i = 0; i < o->group->size; i++) atomic_store(&o->group->ranks[i].ended, true);
   for (uint32_t i = 0; i < VYC_ONE_SHOT_TYPES * VYC_ONE_SHOT_OPS; i++) {
     if (o->kernels[i] != NULL) vyc_prepared_release(o->kernels[i]->prepared);
     free(o->kernels[i]);

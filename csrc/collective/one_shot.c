@@ -139,22 +139,30 @@ static vyc_status launch_kernel(const vyc_one_shot *o, vyc_one_shot_kernel *k, u
   return status;
 }
 
-/* What follows is between the two counts, so that a rank that leaves waits for it or is seen; it
- * then destroys the event of the order. */
-static vyc_status begin(vyc_communicator *c, vyc_one_shot *o, CUstream stream) {
-  atomic_fetch_add(&o->group->launching, 1);
-  const vyc_status status =
-      VYC_LIKELY(!atomic_load(&o->group->ended))
+/* What follows is between the two counts, so that a rank that leaves waits for it; it then destroys
+ * the event of the order. The calls are counted before, because a launch may wait for kernels that
+ * wait for the rank that leaves. */
+static vyc_status begin(vyc_communicator *c, vyc_one_shot *o, uint64_t calls, CUstream stream) {
+  vyc_inboxes *g = o->group;
+  atomic_fetch_add(&g->ranks[c->rank].launching, 1);
+  vyc_status status =
+      VYC_LIKELY(!atomic_load(&g->ranks[c->rank].ended))
           ? follow_last(c->child.context, o, stream)
-          : vyc__fail(VYC_E_COMMUNICATION, "all_reduce", "another rank has left the group");
-  if (VYC_UNLIKELY(status != VYC_OK)) atomic_fetch_sub(&o->group->launching, 1);
+          : vyc__fail(VYC_E_COMMUNICATION, "all_reduce", "a rank has left the group");
+  if (VYC_LIKELY(status == VYC_OK))
+    atomic_fetch_add(&g->ranks[c->rank].calls, calls);
+  else
+    atomic_fetch_sub(&g->ranks[c->rank].launching, 1);
   return status;
 }
 
-static vyc_status end(const vyc_communicator *c, vyc_one_shot *o, uint64_t count, CUstream stream) {
-  const vyc_status status = count == 0 ? VYC_OK : remember(c->child.context, o, stream);
-  atomic_fetch_add(&o->group->ranks[c->rank].launched, count);
-  atomic_fetch_sub(&o->group->launching, 1);
+static vyc_status end(const vyc_communicator *c, vyc_one_shot *o, uint64_t calls, bool is_launched,
+                      CUstream stream) {
+  vyc_inboxes *g = o->group;
+  const vyc_status status =
+      VYC_LIKELY(is_launched) ? remember(c->child.context, o, stream) : VYC_OK;
+  if (VYC_UNLIKELY(!is_launched)) atomic_fetch_sub(&g->ranks[c->rank].calls, calls);
+  atomic_fetch_sub(&g->ranks[c->rank].launching, 1);
   return status;
 }
 
@@ -169,9 +177,9 @@ static vyc_status launch(vyc_communicator *c, vyc_one_shot *o, const vyc_collect
                          uint64_t bytes, CUstream stream) {
   vyc_one_shot_kernel *k;
   VYC_TRY(kernel_of(o, w, &k));
-  VYC_TRY(begin(c, o, stream));
+  VYC_TRY(begin(c, o, 1, stream));
   const vyc_status status = launch_kernel(o, k, (uint32_t)c->rank, w, bytes, stream);
-  const vyc_status ended = end(c, o, status == VYC_OK ? 1 : 0, stream);
+  const vyc_status ended = end(c, o, 1, status == VYC_OK, stream);
   return status == VYC_OK ? ended : status;
 }
 
@@ -213,16 +221,17 @@ vyc_status vyc__one_shot_node(vyc_communicator *c, CUgraphNode *node_out, CUgrap
                 behind->count == 0 ? NULL : behind->nodes, behind->count, &params);
 }
 
-vyc_status vyc__one_shots_begin(vyc_communicator *c, CUstream stream) {
+vyc_status vyc__one_shots_begin(vyc_communicator *c, uint64_t calls, CUstream stream) {
   pthread_mutex_lock(&c->lock);
-  const vyc_status status = begin(c, atomic_load(&c->one_shot), stream);
+  const vyc_status status = begin(c, atomic_load(&c->one_shot), calls, stream);
   pthread_mutex_unlock(&c->lock);
   return status;
 }
 
-vyc_status vyc__one_shots_end(vyc_communicator *c, uint64_t count, CUstream stream) {
+vyc_status vyc__one_shots_end(vyc_communicator *c, uint64_t calls, bool is_launched,
+                              CUstream stream) {
   pthread_mutex_lock(&c->lock);
-  const vyc_status status = end(c, atomic_load(&c->one_shot), count, stream);
+  const vyc_status status = end(c, atomic_load(&c->one_shot), calls, is_launched, stream);
   pthread_mutex_unlock(&c->lock);
   return status;
 }

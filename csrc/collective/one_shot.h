@@ -10,18 +10,24 @@
 #define VYC_ONE_SHOT_OPS ((uint32_t)VYC_COMBINE_MIN + 1)
 #define VYC_ONE_SHOT_OTHERS 5u /* parameters: x, out, own, epochs, ended */
 
+/* The word that the kernels of a rank see (distributed/one_shot_program.py). */
+#define VYC_WORD_RUNS 0u
+#define VYC_WORD_ENDS 1u /* they do not wait for other ranks any more, */
+#define VYC_WORD_CUT 2u /* and one has ended without their elements */
+
 /* One for all ranks of a group. */
 typedef struct vyc_inboxes {
   _Atomic uint32_t references;
-  _Atomic bool ended; /* a rank has left */
-  _Atomic uint32_t launching; /* threads that may not have seen that */
   uint32_t size;
   struct {
     vyc_context *context;
-    _Atomic uint64_t launched;
+    _Atomic bool ended; /* no launch begins any more: it leaves, or another rank has left */
+    _Atomic uint32_t launching; /* threads that may not have seen that */
+    _Atomic uint64_t calls; /* also those that a thread launches */
     uint64_t inbox;
-    vyc_claim claim; /* guards `word` */
-    uint32_t *word; /* not 0: its kernels end; NULL: it has left */
+    vyc_claim claim; /* guards the rest */
+    uint32_t *word; /* NULL: it has left */
+    bool is_told; /* that a rank which it needs has left */
   } ranks[VYC_ONE_SHOT_RANKS];
 } vyc_inboxes;
 

@@ -116,10 +116,11 @@ vyc_status vyc__one_shot_give(vyc_communicator *communicator, const vyc_collecti
 vyc_status vyc__one_shot_node(vyc_communicator *communicator, CUgraphNode *node_out, CUgraph into,
                               const vyc_ends *behind, const vyc_collective *collective,
                               uint64_t bytes);
-/* Before a graph with such nodes is given to the stream, and, if that has not failed, after:
- * `count` of them were given to it, 0 if the driver refused. */
-vyc_status vyc__one_shots_begin(vyc_communicator *communicator, CUstream stream);
-vyc_status vyc__one_shots_end(vyc_communicator *communicator, uint64_t count, CUstream stream);
+/* Before a graph with so many such nodes is given to the stream, and, if that has not failed,
+ * after; `is_launched`: the driver has not refused it. */
+vyc_status vyc__one_shots_begin(vyc_communicator *communicator, uint64_t calls, CUstream stream);
+vyc_status vyc__one_shots_end(vyc_communicator *communicator, uint64_t calls, bool is_launched,
+                              CUstream stream);
 
 /* ---- inboxes.c ---- */
 

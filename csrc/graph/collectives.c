@@ -173,7 +173,7 @@ static vyc_status end_one_shots(const vyc_graph *graph, uint32_t count, CUstream
     const of_graph *of = graph->captors->all[i];
     if (of->one_shots == 0) continue;
     const vyc_status ended =
-        vyc__one_shots_end(of->captor.communicator, is_launched ? of->one_shots : 0, stream);
+        vyc__one_shots_end(of->captor.communicator, of->one_shots, is_launched, stream);
     if (status == VYC_OK) status = ended;
   }
   return status;
@@ -184,7 +184,7 @@ vyc_status vyc__graph_communicates(vyc_graph *graph, CUstream stream) {
   for (uint32_t i = 0; i < graph->captors->count; i++) {
     const of_graph *of = graph->captors->all[i];
     if (of->one_shots == 0) continue;
-    const vyc_status status = vyc__one_shots_begin(of->captor.communicator, stream);
+    const vyc_status status = vyc__one_shots_begin(of->captor.communicator, of->one_shots, stream);
     if (status == VYC_OK) continue;
     (void)end_one_shots(graph, i, stream, false);
     return status;

@@ -33,6 +33,7 @@ BYTES_OF_THREAD = 8  # of elements: two words
 BYTES_OF_BLOCK = THREADS * BYTES_OF_THREAD
 _EPOCH_BITS, _DIGEST_BITS = 0x0000FFFF, 0xFFFF0000  # of a mark
 _SPREAD = 0x9E3779B1  # odd: sizes that differ by less than a block have other upper bits
+_CUT = 2  # in the word by which the host ends a call, as in csrc/collective/one_shot.h
 _LOOKS = 1024  # at the inbox between two at the word by which the host ends a call
 
 _COMBINE: dict[str, Any] = {
@@ -64,7 +65,8 @@ def one_shot_program(type_: Type, op: str, ranks: int, most_bytes: int) -> Progr
     """For one type and operation, and groups of so many ranks whose inboxes are for so many bytes.
 
     `x` and `out` may be the same memory. `own` is the inbox of this rank, which is among the others too. A word that
-    is not 0 in `ended` ends the wait for ranks that do not come; `out` and all later calls are unspecified then.
+    is not 0 in `ended` ends the wait for ranks that do not come; it is 2 where one has not come, and `out` and all
+    later calls are unspecified then.
     """
     b = Builder(f"one_shot_{op}_{type_.name}", block=THREADS)
     x, out = b.inout("x", type_), b.inout("out", type_)
@@ -103,6 +105,8 @@ def one_shot_program(type_: Type, op: str, ranks: int, most_bytes: int) -> Progr
 
     with b.if_(~is_missing()):
         _store(out, op, [[b.let("word", u32(word.read())) for word in pair] for pair in received])
+    with b.else_():
+        b.atomic_store(ended, 0, _CUT, scope="system")
     b.barrier()
     with b.if_(thread_id.x == 0):
         epochs[block_id.x] = epoch

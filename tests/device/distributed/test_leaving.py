@@ -1,0 +1,75 @@
+"""A rank that leaves while others of its process are in an all-reduce in one shot: who still gets a result, and who is
+told that there is none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+
+SMALL = 1 << 14
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.emulator
+
+
+def test_what_a_rank_lacks_is_told_also_if_the_one_that_leaves_lacks_it_too(devices):
+    """Rank 2 takes no part. Rank 0 is ended at its limit, and leaves; rank 1 would wait for long."""
+    with vc.distributed.local(devices[:3], small=SMALL) as comm:
+        xs = [device.full(4, 1.0, vc.f32) for device in devices[:2]]
+        for rank, x in zip(comm.ranks, xs, strict=False):
+            rank.all_reduce(x)
+        comm.ranks[0]._watcher.limit = 0.1
+        with pytest.raises(vc.CommunicationError, match="has not ended"):
+            xs[0].numpy()
+
+        comm.ranks[0].close()
+
+        with pytest.raises(vc.CommunicationError, match="a rank left the group"):
+            xs[1].numpy()
+
+
+def test_calls_that_all_ranks_have_ended_hold_beyond_a_close_of_one_that_lacks_a_later_one(devices):
+    with vc.distributed.local(devices[:3], small=SMALL) as comm:
+        xs = comm.all_reduce([device.full(4, 1.0, vc.f32) for device in devices[:3]])
+        devices[1].synchronize()
+        devices[2].synchronize()
+        comm.ranks[0]._watcher.limit = 0.1
+        more = comm.ranks[0].all_reduce(xs[0], out=devices[0].zeros(4, vc.f32))
+        with pytest.raises(vc.CommunicationError, match="has not ended"):
+            more.numpy()
+
+        comm.ranks[0].close()
+
+        for x in xs[1:]:
+            assert x.numpy().tolist() == [3.0] * 4
+
+
+@pytest.fixture(scope="module")
+def stops(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The emulator, as a driver that stops threads in its calls."""
+    path = tmp_path_factory.mktemp("stops") / "libstops.so"
+    source = ROOT / "tests" / "native" / "stops.c"
+    words = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}", "-o", str(path), str(source), "-ldl"]
+    subprocess.run(words, check=True, timeout=120)
+    return path
+
+
+@pytest.mark.thin
+def test_a_rank_leaves_however_long_another_one_has_no_core_in_a_launch(stops, nccl):
+    emulator = os.path.join(get_library_dir(), EMULATOR_LIBRARY)
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("stopped_launch.py"))],
+        env=os.environ | nccl | {"VYRE_CUDA_DRIVER": str(stops), "VYC_STOPS_DRIVER": emulator},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == ["rank 1 [2.0, 2.0, 2.0, 2.0]", "rank 0 [2.0, 2.0, 2.0, 2.0]"]
