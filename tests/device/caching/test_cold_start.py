@@ -298,7 +298,7 @@ def test_nothing_is_loaded_by_compiling_or_by_the_first_call(cold_and_warm):
 def test_the_modules_of_a_start_are_few(cold_and_warm):
     names = set(own(cold_and_warm[1]["result"]))
 
-    assert len(names - folders(names)) <= MOST_MODULES
+    assert len(names - folders(names)) <= MOST_MODULES, sorted(names)
 
 
 def test_the_folders_of_a_start_are_few(cold_and_warm):

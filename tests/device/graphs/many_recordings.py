@@ -12,7 +12,9 @@ A recording that differs or fails is named by its seed, and its process goes on 
 take another step for `--limit` seconds is looked at, and ended: the file has its seed, the step and what the other
 processes did then, and a folder beside the file has stacks, what the device still answers, and what `nvidia-smi` says.
 The same goes for a process that died. In the end such seeds are tried again alone. With `--connections` the driver has
-so many queues to the device (CUDA_DEVICE_MAX_CONNECTIONS), which decides how many branches of a graph share one.
+so many queues to the device (CUDA_DEVICE_MAX_CONNECTIONS), which decides how many branches of a graph share one. With
+`--core-dumps` a fault of the GPU leaves a file, of which `cuda-gdb -batch -ex 'target cudacore FILE'` names the kernel
+and the instruction.
 
 The exit status is 1 if any of these is wrong, or if a kind came up less than 500 times in 20,000 recordings of all
 kinds.
@@ -62,11 +64,19 @@ class Recordings:
 
     def one(self, seed: int, tell: Callable[[str], None]) -> tuple[Counter[str], str, bool]:
         """Whether a recording is the same with fusing; after an error of the device, another process goes on."""
+        step = ""
+
+        def heard(what: str) -> None:
+            nonlocal step
+            step = what
+            tell(what)
+
         try:
-            return compare(self.device, self.kernels, range(seed, seed + 1), tell), "", True
-        except (AssertionError, vc.Error) as error:
-            why = f"{type(error).__name__}: {error}"
-            return Counter(), why, isinstance(error, AssertionError)
+            return compare(self.device, self.kernels, range(seed, seed + 1), heard), "", True
+        except AssertionError as error:
+            return Counter(), f"{type(error).__name__}: {error}", True
+        except vc.Error as error:
+            return Counter(), f"{kind_of(seed)}, {step}: {type(error).__name__}: {error}", False
 
     def look(self, write: Callable[[str], None]) -> None:
         """Whether there is work that has not ended, which launches that may be, and whether other streams go on."""
@@ -94,6 +104,12 @@ def environment_of(options: argparse.Namespace) -> dict[str, str]:
     environment = {"VYRE_CUDA_CACHE_DIR": "off", "CUDA_CACHE_DISABLE": "1"}
     if options.connections is not None:
         environment["CUDA_DEVICE_MAX_CONNECTIONS"] = str(options.connections)
+    if options.core_dumps:
+        environment |= {
+            "CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "1",
+            "CUDA_COREDUMP_GENERATION_FLAGS": "skip_abort,skip_global_memory,skip_shared_memory,skip_local_memory",
+            "CUDA_COREDUMP_FILE": str(options.output.resolve() / "gpu-core-%p"),
+        }
     return environment
 
 
@@ -109,6 +125,9 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=60, help="seconds that a step of a recording may take")
     parser.add_argument("--seconds", type=float, help="begin no more recordings after so many")
     parser.add_argument("--alone", type=int, default=20, help="tries of a seed at which a process stopped")
+    parser.add_argument(
+        "--core-dumps", action="store_true", help="after a fault of the GPU, a file gpu-core-* for cuda-gdb in --output"
+    )
     parser.add_argument("--connections", type=int, help="queues of each process to the device, 1 to 32")
     options = parser.parse_args(arguments)
     unknown = {*filter(None, options.kinds.split(","))} - {*KINDS}

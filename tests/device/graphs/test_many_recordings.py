@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import vyre_cuda as vc
+
 from . import many_recordings
 from .stopping_recordings import STOPS
 
@@ -56,3 +58,26 @@ def test_a_recording_that_never_ends_is_told_and_the_others_are_made(tmp_path: P
     assert (stop["seed"], stop["how"], stop["step"]) == (STOPS, "hung", "reads what a kernel never gives")
     assert stop["alone"] == {"ended": 0, "stopped": 1, "wrong": 0}
     assert "spins" in look.read_text(encoding="utf-8")
+
+
+def test_an_error_of_the_device_is_told_with_the_kind_and_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compare(device: Any, kernels: Any, seeds: range, tell: Any) -> Any:
+        tell("fused, replay 1")
+        raise vc.DeviceLostError("it is lost")
+
+    monkeypatch.setattr(many_recordings, "compare", compare)
+    monkeypatch.setattr(many_recordings, "Kernels", lambda device: None)
+    here = many_recordings.Recordings("emulator", lambda step: None)
+    try:
+        assert here.one(40049, lambda step: None) == ({}, "table, fused, replay 1: DeviceLostError: it is lost", False)
+    finally:
+        here.device.close()
+
+
+def test_core_dumps_lie_beside_the_file(tmp_path: Path) -> None:
+    options = many_recordings.options_of(["--core-dumps", "--output", str(tmp_path)])
+    environment = many_recordings.environment_of(options)
+
+    assert environment["CUDA_ENABLE_COREDUMP_ON_EXCEPTION"] == "1"
+    assert Path(environment["CUDA_COREDUMP_FILE"]).parent == tmp_path
+    assert "CUDA_COREDUMP_FILE" not in many_recordings.environment_of(many_recordings.options_of([]))
