@@ -180,6 +180,27 @@ def test_arity_kind_and_dtype_are_type_errors(args: tuple[Any, ...], kwargs: dic
         bind(SAXPY, args, kwargs)
 
 
+@pytest.mark.parametrize(
+    ("x", "way"),
+    [
+        (X.astype(np.complex64), "pass x.real and x.imag as two arrays"),
+        (np.zeros(4, [("count", "i4"), ("mass", "f4")]), "pass a field, as in x['mass']"),
+        (X.astype(np.float64), "write x.astype(vc.f32.dtype)"),
+    ],
+    ids=["complex", "structured", "float64"],
+)
+def test_the_error_says_how_to_make_an_array_of_the_type(x: Any, way: str) -> None:
+    with pytest.raises(TypeError, match="it needs float32 ") as found:
+        bind(SAXPY, (x, X, 1.0), {})
+
+    assert way in str(found.value)
+
+
+def test_an_array_of_one_number_is_no_scalar_but_has_one() -> None:
+    with pytest.raises(TypeError, match=r"array\(2.*write \.item\(\)"):
+        bind(SAXPY, (X, X, np.array(2.0)), {})
+
+
 @pytest.mark.parametrize("n", [-1, 2**32])
 def test_scalar_out_of_range_is_an_overflow_error(n: int) -> None:
     with pytest.raises(OverflowError):

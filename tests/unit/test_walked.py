@@ -204,6 +204,38 @@ def test_the_error_has_the_work_of_each_axis() -> None:
         vc.evaluate(joint_histogram, np.zeros((20, 10), np.uint32))
 
 
+@vc.kernel
+def rows_by_hand(w: vc.i32, h: vc.i32):
+    out = vc.output(vc.u32, w * h)
+    y, x = vc.global_id.yx
+    if x < w and y < h:
+        out[y * w + x] = vc.u32(x + 1)
+
+
+@vc.kernel
+def sums_of_rows_along_y(x: vc.In[vc.u32, 2]):
+    out = vc.output(vc.u32, x.shape[0])
+    i = vc.global_id.y
+    for j in range(x.shape[1]):
+        out[i] += x[i, j]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "work"),
+    [
+        (rows_by_hand, (30, 20), "w, out.size // w"),
+        (sums_of_rows_along_y, (IMAGE,), "1, x.shape[0]"),
+    ],
+    ids=name_of,
+)
+def test_rows_that_no_thread_would_reach_are_an_error(kernel: Any, arguments: tuple[Any, ...], work: str) -> None:
+    with pytest.raises(ValueError, match=r"1 thread along y, so the rest of .* would be left out") as found:
+        vc.evaluate(kernel, *arguments)
+
+    assert f"write vc.work({work}) in the kernel" in str(found.value)
+    vc.evaluate(rows_by_hand, 30, 1)
+
+
 def test_as_python_it_is_the_same_error() -> None:
     with pytest.raises(ValueError, match="the rest of x would be left out"):
         histogram.python(X)

@@ -19,6 +19,8 @@ FIRST_FORMAT: Final = 1
 FORMAT: Final = 6
 MAGIC: Final = b"\x89VYR\r\n\x1a\n"
 MOST_TEXT: Final = 4096
+# The name of the kernel that clears the results of a worker, behind the worker's.
+CLEARS: Final = "_clear_bytes"
 
 _HEADER: Final = struct.Struct("<8sIIQII32x32s")
 _SECTION: Final = struct.Struct("<IIQQ8x")

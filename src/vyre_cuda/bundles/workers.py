@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from vyre_cuda.bundles.assemble import cubin
 from vyre_cuda.bundles.graphs import GraphKernel
 from vyre_cuda.bundles.kernels import WORKER, BundledKernel, Variant
+from vyre_cuda.bundles.layout import CLEARS
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.resident import ENTRY
@@ -22,15 +23,13 @@ from vyre_cuda.ir.core.types import u32
 from vyre_cuda.passes.pipeline import prepared
 from vyre_cuda.passes.specialize import specialized
 
-_CLEARS = "_clear_bytes"
-
 
 def clearing_kernels(workers: Mapping[str, Sequence[str]], kernels: Sequence[GraphKernel]) -> list[GraphKernel]:
     """The kernel of each worker that clears its results. ValueError: a name that no kernel has, or that one has."""
     by_name = {kernel.program.name: kernel for kernel in kernels}
     found = []
     for name, members in workers.items():
-        taken = [each for each in (name, name + _CLEARS) if each in by_name]
+        taken = [each for each in (name, name + CLEARS) if each in by_name]
         missing = [each for each in members if each not in by_name]
         if taken:
             raise ValueError(f"worker {name}: the bundle has a kernel {taken[0]}")
@@ -39,7 +38,7 @@ def clearing_kernels(workers: Mapping[str, Sequence[str]], kernels: Sequence[Gra
         if len(set(members)) < len(members):
             raise ValueError(f"worker {name}: each kernel can be named once")
         threads = clearing_threads([by_name[each].program for each in members])
-        found.append(GraphKernel(clearing_program(threads, name + _CLEARS), "ieee", "check", None, ()))
+        found.append(GraphKernel(clearing_program(threads, name + CLEARS), "ieee", "check", None, ()))
     return found
 
 
@@ -54,7 +53,7 @@ def entry_kernel(
 ) -> BundledKernel:
     """The entry of a worker for the targets; `sources` and `kernels` are all of the bundle, in one order."""
     order = [kernel.program.name for kernel in sources]
-    places = [order.index(each) for each in (*members, name + _CLEARS)]
+    places = [order.index(each) for each in (*members, name + CLEARS)]
     for place in places:
         what = refused(kernels[place].variants[0].lowered, sources[place].bounds)
         if what is not None:

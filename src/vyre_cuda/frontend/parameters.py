@@ -73,7 +73,12 @@ def _parameter(
     if isinstance(given, Constant):
         return KernelParameter(row.name, "const", None, default=row.default)
     if row.default is not NO_DEFAULT:
-        raise wrong(source, function, row.name, "only a vc.const parameter can have a default")
+        raise wrong(
+            source,
+            function,
+            row.name,
+            "only a vc.const parameter can have a default: write vc.const, or pass it in each call",
+        )
     if isinstance(given, BufferAnnotation):
         return KernelParameter(row.name, given.kind, given.type, given.ndim, extents=given.extents)
     if isinstance(given, (Type, TypeVar)):

@@ -138,6 +138,8 @@ def reworded(message: str) -> str:
         message = f"{message}: write {instead}"
     if "'Buffer'" in message:
         message += ": read an element, as in x[i]"
+    if message == "'Value' object is not subscriptable":
+        return "a value of the device has no elements: of an array of two axes, write x[i, j] for x[i][j]"
     if "where the integer type" in message:
         message += ": write a whole number, or vc.f32(...) around what it is combined with"
     return message + _parameters(message)

@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,23 @@ def test_kernels_are_loaded_once_and_by_name(bundle: vc.Bundle, device: vc.Devic
     assert len(loaded) == 2
     with pytest.raises(KeyError):
         loaded["nothing"]
+
+
+@pytest.mark.device
+def test_what_only_a_worker_needs_is_not_among_the_kernels(tmp_path: Path, device: vc.Device) -> None:
+    vc.bundle([saxpy()], tmp_path / "w.vyre", targets=TARGETS, cubins=False, workers={"w": ["saxpy"]})
+    loaded = vc.load_bundle(tmp_path / "w.vyre").on(device)
+
+    assert list(loaded) == ["saxpy"]
+    assert len(loaded) == 1
+    assert "w" not in loaded
+    assert "w_clear_bytes" not in loaded
+
+
+@pytest.mark.parametrize("other", [3, None, "emulator"])
+def test_a_bundle_is_loaded_on_a_device(bundle: vc.Bundle, other: Any) -> None:
+    with pytest.raises(TypeError, match=r"Bundle\.on takes a device, not "):
+        bundle.on(other)
 
 
 @pytest.mark.device

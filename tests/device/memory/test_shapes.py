@@ -207,3 +207,32 @@ def test_a_recording_keeps_flat_offsets_and_views(device: vc.Device, array: vc.D
     expected[0, 2, 3] = 5
     np.testing.assert_array_equal(expected, array.numpy())
     np.testing.assert_array_equal(expected, made.numpy(), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("compute", "way"),
+    [
+        (np.sum, r"vc\.algorithms\.sum\(a\), or give it a\.numpy\(\)"),
+        (np.amax, r"vc\.algorithms\.max\(a\)"),
+        (np.add.reduce, r"np\.add\.reduce .*vc\.algorithms\.sum\(a\)"),
+        (np.sin, r"vc\.sin in a kernel or in a function with @vc\.vectorize"),
+        (lambda a: np.concatenate([a, a]), r"give it a\.numpy\(\)"),
+        (np.zeros_like, r"a\.device\.zeros\(a\.shape, a\.type\)"),
+        (lambda a: a @ a, r"vc\.algorithms\.matmul\(a, b\)"),
+        (lambda a: a + 1, r"@vc\.vectorize, or compute with a\.numpy\(\)"),
+        (lambda a: 1 - a, "@vc.vectorize"),
+        (lambda a: -a, "@vc.vectorize"),
+        (lambda a: a < 1, "@vc.vectorize"),
+        (lambda a: np.arange(3) * a, "@vc.vectorize"),
+        (lambda a: np.float32(3) * a, "@vc.vectorize"),
+    ],
+)
+def test_what_only_arrays_of_numpy_can_says_what_to_write(device: vc.Device, compute: Any, way: str) -> None:
+    with pytest.raises(TypeError, match=way):
+        compute(device.zeros(3, vc.f32))
+
+
+def test_the_shape_of_a_device_array_is_known_to_numpy(device: vc.Device) -> None:
+    array = device.zeros((2, 3), vc.f32)
+
+    assert (np.shape(array), np.ndim(array), np.size(array), np.size(array, 1)) == ((2, 3), 2, 6, 3)

@@ -1691,3 +1691,44 @@ def text_as_value() -> Any:
         out[0] = "x"
 
     return f
+
+
+@wrong
+def output_assigned() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out = x
+
+    return f
+
+
+@wrong
+def output_assigned_in_a_block() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        if vc.global_id.x < out.size:
+            out = x[vc.global_id.x] * 2
+
+    return f
+
+
+@wrong
+def element_of_an_element() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        out = vc.output(vc.f32, x.size)
+        out[0] = x[0][1]
+
+    return f
+
+
+@wrong
+def value_in_a_message() -> Any:
+    @vc.kernel
+    def f(x: vc.In[vc.f32]):
+        i = vc.global_id.x
+        assert x[i] > 0, f"element {i} is not positive"
+
+    return f

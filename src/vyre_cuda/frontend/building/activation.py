@@ -79,6 +79,8 @@ class Activation:
         """The value of a name that is assigned more than once."""
         block = self._blocks.get(name)
         old = self._values.get(name)
+        if isinstance(old, Buffer) and old._kind == "out" and not isinstance(value, Declaration):
+            raise program_error(f"{name} is an output: it cannot be assigned, its elements can", caller())
         if block is not None and block.is_open and isinstance(old, Variable):
             old.set(value)
             return old

@@ -24,7 +24,10 @@ class Text:
     values: tuple[Any, ...]
 
     def __str__(self) -> str:
-        raise program_error("an f-string with a value of the device can only be printed", caller())
+        raise program_error(
+            "an f-string with a value of the device can only be printed: print(...) it, and leave the value out here",
+            caller(),
+        )
 
     __repr__ = __str__
 

@@ -236,14 +236,24 @@ def _array(program: Program, what: str, parameter: Parameter, value: Any) -> Arr
             f"{program.name}: {what} is {hosts.described(value)}; it needs a NumPy array of {parameter.type.dtype}"
         )
     if value.dtype != parameter.type.dtype:
-        swapped = value.dtype.newbyteorder() == parameter.type.dtype
-        converted = f"{parameter.name}.astype(vc.{parameter.type}.dtype)"
+        swapped = " (another byte order)" * (value.dtype.newbyteorder() == parameter.type.dtype)
+        way = _converted(parameter, value.dtype) if what.startswith("argument") else ""
         raise TypeError(
-            f"{program.name}: {what} is an array of {value.dtype}{' (another byte order)' if swapped else ''}; "
-            f"it needs {parameter.type.dtype}{f' (write {converted})' if what.startswith('argument') else ''}"
+            f"{program.name}: {what} is an array of {value.dtype}{swapped}; it needs {parameter.type.dtype}{way}"
         )
     sizes.check_indexable(program, what, value.size)
     return value
+
+
+def _converted(parameter: Parameter, given: np.dtype[Any]) -> str:
+    """How to make an array of the parameter's type of one of another type."""
+    name, wanted = parameter.name, parameter.type.dtype
+    if given.kind == "c":
+        return f" (pass {name}.real and {name}.imag as two arrays)"
+    if given.names:
+        fields = [field for field in given.names if given[field] == wanted]
+        return f" (pass a field, as in {name}[{(fields or given.names)[0]!r}])"
+    return f" (write {name}.astype(vc.{parameter.type}.dtype))"
 
 
 def _flat(array: Array) -> Array:

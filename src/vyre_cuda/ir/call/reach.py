@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from vyre_cuda.ir.call.geometry import Sizes, host_value
 from vyre_cuda.ir.call.places import NOTHING, ZERO, Bounds, Enough, Place, Sum, negated
 from vyre_cuda.ir.call.walked import Walk, walks
-from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Scalar, Size
+from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Scalar, Size
 from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.scalars import value_of
 from vyre_cuda.ir.core.types import Type, i64, u64
+from vyre_cuda.ir.core.walk import expressions, operands, statements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,15 +139,13 @@ def check(program: Program, walk: Walk, threads: int, sizes: Sizes, scalars: Map
     primary = primary_buffer(program)
     assert primary is not None
     name, need = walk.extent.buffer, walk.enough[0][0].need
-    by_axis = {each.axis: _items(each) for each in reversed(walks(program))} | {walk.axis: _items(walk)}
-    items = ", ".join([by_axis.get(axis, "...") for axis in range(walk.axis + 1)])
     enough = fewer = ""
-    if name != primary.name:
+    if name != primary.name and not walk.axis:
         enough, fewer = f"which is enough for {primary.name}, ", f"vc.work({primary.name}.size) if that is meant, "
     raise ValueError(
         f"{program.name}: {_words(need)} is {_value(need, sizes, scalars) - need.more}, but the launch has {threads} "
         f"thread{'s' * (threads != 1)} along {AXES[walk.axis]}, {enough}so the rest of {name} would be left out; "
-        f"write vc.work({items}) in the kernel (b.work of a Builder), {fewer}or pass grid="
+        f"write vc.work({_work(program, walk)}) in the kernel (b.work of a Builder), {fewer}or pass grid="
     )
 
 
@@ -159,8 +158,17 @@ def _value(total: Sum, sizes: Sizes, scalars: Mapping[str, int]) -> int:
     return total.more + sum(times * int(host_value(expr, sizes, scalars)[0]) for expr, times in total.terms)
 
 
-def _items(walk: Walk) -> str:
+def _work(program: Program, walk: Walk) -> str:
     """The work that is enough, in the words of a kernel."""
+    by_axis = {each.axis: _items(each) for each in reversed(walks(program))} | {walk.axis: _items(walk)}
+    ids = {each.axis for s in statements(program.body) for each in expressions(operands(s)) if isinstance(each, Id)}
+    factor = walk.enough[0][0].factor
+    if walk.axis and factor is not None:
+        by_axis.setdefault(0, _words_of(factor))
+    return ", ".join([by_axis.get(axis, "..." if axis in ids else "1") for axis in range(walk.axis + 1)])
+
+
+def _items(walk: Walk) -> str:
     first = walk.enough[0][0]
     return _words(first.need) + (f" // {_words_of(first.factor, inner=True)}" if first.factor is not None else "")
 

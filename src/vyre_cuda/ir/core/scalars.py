@@ -27,7 +27,9 @@ def bits_of(type_: Type, value: Any) -> int:
             raise TypeError(f"{value!r} where a bool is needed")
         return int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{value!r} of type {type(value).__name__} where {type_} is needed")
+        one = isinstance(value, np.ndarray) and value.size == 1
+        way = " (write .item() behind it)" if one else ""
+        raise TypeError(f"{value!r} of type {type(value).__name__} where {type_} is needed{way}")
     if type_.is_float:
         return _float_bits(type_, value)
     if isinstance(value, float):

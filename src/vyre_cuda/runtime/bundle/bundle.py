@@ -90,7 +90,14 @@ class Bundle:
         -------
         LoadedBundle
             The mapping; each kernel is loaded when it is first looked up.
+
+        Raises
+        ------
+        TypeError
+            Not a device.
         """
+        if not hasattr(device, "context"):
+            raise TypeError(f"Bundle.on takes a device, not {device!r}: open it, vc.Device({device!r})")
         return loaded_bundle.LoadedBundle(self, device)
 
     def ptx(self, name: str, target: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.bundles.graphs import LAUNCH, ROWS
+from vyre_cuda.bundles.layout import CLEARS
 from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
 from vyre_cuda.descriptors.signature import OF_NO_PARAMETER, STREAMING, cover_of
 from vyre_cuda.errors import Error, UnsupportedError
@@ -38,13 +39,17 @@ _SITE_KINDS: Final[dict[int, SiteKind]] = {1: "assert", 2: "bounds"}
 class LoadedBundle(Mapping[str, Kernel]):
     """The kernels of a bundle on a device, by name; made by `Bundle.on`.
 
-    A look-up raises KeyError for an unknown name, UnsupportedError for a worker and where the bundle has no code that
-    the device can run, and CompileError if the driver rejects the code.
+    What only its workers need is not among them. A look-up raises KeyError for an unknown name, UnsupportedError for a
+    worker and where the bundle has no code that the device can run, and CompileError if the driver rejects the code.
     """
 
     def __init__(self, bundle: Bundle, device: Device) -> None:
         self.bundle = bundle
         self.device = device
+        workers = [name for name, kernel in bundle.kernels.items() if kernel.is_worker]
+        hidden = {name + CLEARS for name in workers}
+        kernels = bundle.kernels.items()
+        self._names = tuple([name for name, kernel in kernels if not kernel.is_entry and name not in hidden])
         self._loaded: dict[str, Kernel] = {}
         self._variants: dict[str, tuple[int, bool]] = {}  # of each: its number, and whether that is machine code
         self._lock = threading.Lock()
@@ -148,13 +153,13 @@ class LoadedBundle(Mapping[str, Kernel]):
         return worker_of(self.device, name, members, self._variants, row_of, blocks=blocks, idle=idle)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, kernel in self.bundle.kernels.items() if not kernel.is_entry)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return sum(not kernel.is_entry for kernel in self.bundle.kernels.values())
+        return len(self._names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.bundle.kernels and not self.bundle.kernels[str(name)].is_entry
+        return name in self._names
 
     def __repr__(self) -> str:
         return f"<vyre_cuda.LoadedBundle of {', '.join(self)} on {self.device.properties.name}>"

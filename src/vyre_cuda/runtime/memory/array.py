@@ -20,8 +20,9 @@ from vyre_cuda.runtime.memory import transfers
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
-    from vyre_cuda.runtime.memory import shapes
+    from vyre_cuda.runtime.memory import absent, shapes
 else:
+    absent = later("vyre_cuda.runtime.memory.absent")
     shapes = later("vyre_cuda.runtime.memory.shapes")
 
 
@@ -40,16 +41,40 @@ class DeviceArray(Span):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None
     __iter__ = None
     __contains__ = None
     __dir__ = without("buffer", "count", "offset", "release", "typenum")
     __hash__ = Span.__hash__
 
     if TYPE_CHECKING:
+        __array_ufunc__ = None
 
         @property
         def device(self) -> Device: ...
+
+    else:  # what a type checker does not find says what to write instead
+
+        def __array_ufunc__(self, ufunc, method, *_, **__):
+            raise TypeError(absent.of_function(ufunc.__name__, method.removeprefix("__call__")))
+
+        def __array_function__(self, function, _, arguments, named):
+            if function in (np.shape, np.ndim, np.size):
+                return function.__wrapped__(*arguments, **named)
+            raise TypeError(absent.of_function(function.__name__))
+
+        def _has_no_arithmetic(self, *_):
+            raise TypeError(absent.ARITHMETIC)
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _has_no_arithmetic
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _has_no_arithmetic
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = _has_no_arithmetic
+        __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _has_no_arithmetic
+        __lt__ = __le__ = __gt__ = __ge__ = _has_no_arithmetic
+
+        def __matmul__(self, _):
+            raise TypeError(absent.of_function("matmul"))
+
+        __rmatmul__ = __matmul__
 
     # ---- shape ------------------------------------------------------------------------------------------------------
 
