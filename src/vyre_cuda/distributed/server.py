@@ -67,10 +67,9 @@ class Server:
         connection.close()
 
     def _greet(self, connection: socket.socket) -> int | None:
-        """The rank that has come; one that cannot be of this group is told why."""
-        connection.settimeout(30.0)
+        """The rank that has come; one that cannot be of this group is told why. It may be stopped before it says who it
+        is, for as long as its machine answers."""
         hello = receive(connection)
-        connection.settimeout(None)
         if hello is None or hello.get("magic") != MAGIC:
             return None
         rank = hello.get("rank")

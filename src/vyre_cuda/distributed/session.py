@@ -222,7 +222,9 @@ def open_session(
     begin = time.monotonic()
     connection = _connected(address, port, rank, timeout)
     try:
-        _introduce(connection, {"magic": MAGIC, "rank": rank, "size": size, "token": token}, begin + timeout)
+        # One that comes late, or was stopped, gives rank 0 time to answer, too.
+        left = max(begin + timeout - time.monotonic(), min(timeout, _ANSWER))
+        _introduce(connection, {"magic": MAGIC, "rank": rank, "size": size, "token": token}, left)
     except _NoAnswer as error:
         connection.close()
         where = f"{address}:{port}"
@@ -247,15 +249,15 @@ class _NoAnswer(Exception):
         self.is_late = is_late
 
 
-def _introduce(connection: socket.socket, hello: dict[str, Any], limit: float) -> None:
-    answer = None
-    connection.settimeout(max(limit - time.monotonic(), 0.1))
+def _introduce(connection: socket.socket, hello: dict[str, Any], timeout: float) -> None:
+    answer, begin = None, time.monotonic()
+    connection.settimeout(timeout)
     with suppress(OSError):
         send(connection, hello)
         answer = receive(connection)
     connection.settimeout(None)
     if answer is None:
-        raise _NoAnswer(time.monotonic() >= limit)
+        raise _NoAnswer(time.monotonic() - begin >= timeout)
     if answer["op"] == "refused":
         raise CommunicationError(f"rank 0 refused rank {hello['rank']}: {answer['why']}")
 

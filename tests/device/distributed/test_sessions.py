@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import ctypes
+import select
 import socket
 import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from types import SimpleNamespace
 
 import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.distributed import messages
+from vyre_cuda.distributed import session as session_module
+from vyre_cuda.distributed.server import Server
 from vyre_cuda.distributed.session import Session, open_session
 
 from .ports import free_port
@@ -37,6 +42,16 @@ def _cut(connection: socket.socket) -> None:
     """No packet comes in any more: the kernel drops them, as a network that is cut would."""
     drop = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # a packet filter: "return 0 bytes"
     connection.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HP", 1, ctypes.addressof(drop)))  # SO_ATTACH_FILTER
+
+
+def _end(before: list[threading.Thread], *ends: socket.socket) -> None:
+    """And the threads that have begun since."""
+    for end in ends:
+        end.shutdown(socket.SHUT_RDWR)
+    for thread in set(threading.enumerate()) - set(before):
+        thread.join(ENDS_WITHIN)
+    for end in ends:
+        end.close()
 
 
 @pytest.mark.thin
@@ -137,12 +152,7 @@ def test_nobody_is_missing_where_all_have_given_their_values():
     assert second.states() == {}
     assert first.states() == {}
     assert (first._gathered, first._missing) == ({"x": [4, 5]}, {})
-    for end in (listener, second._connection, first._connection):
-        end.shutdown(socket.SHUT_RDWR)
-    for thread in set(threading.enumerate()) - set(before):
-        thread.join(ENDS_WITHIN)
-    for end in (listener, second._connection, first._connection):
-        end.close()
+    _end(before, listener, second._connection, first._connection)
 
 
 @pytest.mark.thin
@@ -151,6 +161,45 @@ def test_rank_0_that_accepts_and_says_nothing_is_said_not_to_answer():
         port = listener.getsockname()[1]
         with pytest.raises(vc.KernelTimeoutError, match=r"rank 1 waited 1 s for rank 0 .* which does not answer"):
             open_session(1, 2, "127.0.0.1", port, "", timeout=1.0)
+
+
+@pytest.mark.long
+def test_a_rank_may_be_stopped_for_long_before_it_says_who_it_is():
+    before, listener = threading.enumerate(), socket.create_server(("127.0.0.1", 0))
+    Server(listener, 2, "")
+    connection = socket.create_connection(listener.getsockname())
+
+    assert select.select([connection], [], [], 32.0) == ([], [], [])  # it is not closed meanwhile
+    messages.send(connection, {"magic": messages.MAGIC, "rank": 1, "size": 2, "token": ""})
+
+    assert messages.receive(connection) == {"op": "welcome"}
+    _end(before, listener, connection)
+
+
+@pytest.mark.thin
+def test_a_rank_that_was_stopped_beyond_its_limit_is_answered(monkeypatch):
+    """It has connected, and is stopped before it says who it is: by 5 seconds on its clock. Rank 0 needs a moment."""
+    before, listener, stopped_for = threading.enumerate(), socket.create_server(("127.0.0.1", 0)), [0.0]
+    connected, greet = session_module._connected, Server._greet
+
+    def stopped(*where):
+        stopped_for[0] += 5.0
+        return connected(*where)
+
+    def late(server, connection):
+        time.sleep(0.3)
+        return greet(server, connection)
+
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + stopped_for[0], sleep=time.sleep)
+    monkeypatch.setattr(session_module, "_connected", stopped)
+    monkeypatch.setattr(session_module, "time", clock)
+    monkeypatch.setattr(Server, "_greet", late)
+    Server(listener, 2, "")
+
+    met = open_session(1, 2, "127.0.0.1", listener.getsockname()[1], "", timeout=4.0)
+
+    assert met.rank == 1
+    _end(before, listener, met._connection)
 
 
 @pytest.mark.thin

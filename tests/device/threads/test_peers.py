@@ -265,7 +265,7 @@ def test_a_peer_closes_while_a_thread_waits_for_work_of_this_device(two, emulato
     try:
         while emulator.count("calls") < before + 20:
             time.sleep(0.001)
-        second.close(timeout=5.0)  # what waits in slices begins anew after some seconds
+        second.close(timeout=120.0)  # what waits in slices begins anew after some seconds
     finally:
         emulator.set("held", 0)
         thread.join()
