@@ -99,9 +99,10 @@ static vyc_status start(vyc_driver *driver, const char *path) {
                             "the driver %s does not answer: %s", path, name);
   }
   if (version < VYC_DRIVER_MINIMUM)
-    return vyc__fail(VYC_E_UNAVAILABLE, "cuDriverGetVersion",
-                     "the driver %s supports CUDA %d.%d; 12.0 or newer is needed", path,
-                     version / 1000, version % 1000 / 10);
+    return vyc__fail(
+        VYC_E_UNAVAILABLE, "cuDriverGetVersion",
+        "the driver %s supports CUDA %d.%d; 12.0 or newer is needed: update the driver", path,
+        version / 1000, version % 1000 / 10);
   driver->version = version;
   driver->is_emulator = dlsym(driver->library, VYC_EMULATOR_MARK) != NULL;
   if (driver->is_emulator) {

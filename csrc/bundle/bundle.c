@@ -235,16 +235,24 @@ vyc_status vyc_bundle_parameter_get(vyc_bundle *bundle, vyc_bundle_parameter *pa
   return VYC_OK;
 }
 
-vyc_disk_range vyc__bundle_known(const vyc_bundle *bundle, uint32_t kernel) {
-  const vyc_table *table = &bundle->tables[VYC_SECTION_KNOWN];
-  const vyc_disk_known *rows = table->rows;
+vyc_disk_range vyc__bundle_owned(const vyc_bundle *bundle, uint32_t kind, size_t row_bytes,
+                                 size_t owner_at, uint32_t owner) {
   vyc_disk_range range = {0, 0};
-  for (uint32_t i = 0; i < table->count && rows[i].kernel <= kernel; i++)
-    if (rows[i].kernel < kernel)
+  for (uint32_t i = 0; i < bundle->tables[kind].count; i++) {
+    uint32_t of;
+    memcpy(&of, (const char *)vyc__bundle_row(bundle, kind, i, row_bytes) + owner_at, sizeof of);
+    if (of > owner) break;
+    if (of < owner)
       range.first = i + 1;
     else
       range.count++;
+  }
   return range;
+}
+
+vyc_disk_range vyc__bundle_known(const vyc_bundle *bundle, uint32_t kernel) {
+  return vyc__bundle_owned(bundle, VYC_SECTION_KNOWN, sizeof(vyc_disk_known),
+                           offsetof(vyc_disk_known, kernel), kernel);
 }
 
 vyc_known vyc__bundle_known_at(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,

@@ -42,7 +42,8 @@ static vyc_status check_header(const vyc_bundle *bundle, vyc_disk_header *header
   if (header->format_version > VYC_BUNDLE_FORMAT)
     return vyc__fail(
         VYC_E_VERSION, "bundle",
-        "a bundle of format %u, written by version %u.%u.%u; this library reads up to format %u",
+        "a bundle of format %u, written by version %u.%u.%u; this library reads up to format %u: "
+        "update the library, or write the bundle with this version",
         header->format_version, header->producer / 10000, header->producer / 100 % 100,
         header->producer % 100, VYC_BUNDLE_FORMAT);
   VYC_DEMAND(header->format_version > 0, "a bundle of format 0");

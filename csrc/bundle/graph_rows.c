@@ -108,15 +108,8 @@ vyc_status vyc_bundle_step_get(vyc_bundle *bundle, vyc_bundle_step *step_out, ui
 }
 
 vyc_disk_range vyc__bundle_conditions(const vyc_bundle *bundle, uint32_t graph) {
-  const vyc_table *table = &bundle->tables[VYC_SECTION_CONDITIONS];
-  const vyc_disk_condition *rows = table->rows;
-  vyc_disk_range range = {0, 0};
-  for (uint32_t i = 0; i < table->count && rows[i].graph <= graph; i++)
-    if (rows[i].graph < graph)
-      range.first = i + 1;
-    else
-      range.count++;
-  return range;
+  return vyc__bundle_owned(bundle, VYC_SECTION_CONDITIONS, sizeof(vyc_disk_condition),
+                           offsetof(vyc_disk_condition, graph), graph);
 }
 
 vyc_status vyc_bundle_condition_get(vyc_bundle *bundle, vyc_bundle_condition *condition_out,

@@ -44,6 +44,10 @@ vyc_bundle *vyc__bundle_retain(vyc_bundle *bundle);
 vyc_status vyc__bundle_kernel(const vyc_bundle *bundle, const vyc_disk_kernel **kernel_out,
                               uint32_t index);
 
+/* The rows of a table in the order of their owners, whose number is in each row at byte owner_at,
+ * that belong to this one. */
+vyc_disk_range vyc__bundle_owned(const vyc_bundle *bundle, uint32_t kind, size_t row_bytes,
+                                 size_t owner_at, uint32_t owner);
 /* The values that the kernel was compiled for. */
 vyc_disk_range vyc__bundle_known(const vyc_bundle *bundle, uint32_t kernel);
 vyc_known vyc__bundle_known_at(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,

@@ -33,9 +33,11 @@ static vyc_status fail_target(const vyc_bundled_kernel *kernel, uint32_t device_
   const uint32_t oldest = variant_at(kernel, 0)->sm;
   char capability[16];
   snprintf(capability, sizeof capability, "sm_%u", oldest);
-  return vyc__fail(VYC_E_UNSUPPORTED, capability,
-                   "kernel %s of the bundle is for sm_%u and newer; the device is sm_%u",
-                   vyc__bundle_text(kernel->bundle, kernel->row->name), oldest, device_sm);
+  return vyc__fail(
+      VYC_E_UNSUPPORTED, capability,
+      "kernel %s of the bundle is for sm_%u and newer; the device is sm_%u: bundle it for "
+      "that, too",
+      vyc__bundle_text(kernel->bundle, kernel->row->name), oldest, device_sm);
 }
 
 /* Of the parameters, by their slots. */

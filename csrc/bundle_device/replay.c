@@ -177,7 +177,8 @@ vyc_status vyc_replay_get(vyc_replay *replay, vyc_symbol_value *value_out, uint3
   if (meaning.value.buffer != NULL) vyc__child_retain(&meaning.value.buffer->child);
   pthread_mutex_unlock(&replay->lock);
   if (!meaning.is_set)
-    return vyc__fail(VYC_E_INVALID, "replay", "symbol %s has no value",
+    return vyc__fail(VYC_E_INVALID, "replay",
+                     "symbol %s has no value: give it one in a launch, or set it",
                      vyc__bundle_text(replay->bundle, vyc__replay_symbol(replay, symbol)->name));
   *value_out = meaning.value;
   return VYC_OK;

@@ -199,7 +199,8 @@ vyc_status vyc_replay_set(vyc_replay *replay, const vyc_symbol_value *values, ui
 static vyc_status missing(const vyc_replay *replay, const vyc_meaning *meanings) {
   for (uint32_t i = 0; i < replay->row->symbols.count; i++)
     if (!meanings[i].is_set)
-      return vyc__fail(VYC_E_INVALID, "replay", "symbol %s has no value",
+      return vyc__fail(VYC_E_INVALID, "replay",
+                       "symbol %s has no value: give it one in the launch, or set it before",
                        vyc__bundle_text(replay->bundle, vyc__replay_symbol(replay, i)->name));
   return VYC_OK;
 }

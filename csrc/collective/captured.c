@@ -20,7 +20,8 @@ vyc_status vyc__captured_check(const vyc_context *context) {
 
 vyc_status vyc__communicator_check(vyc_communicator *c, const char *what) {
   const bool has_ended = atomic_load(&c->ended); /* a close sets `closed` before */
-  if (atomic_load(&c->closed)) return vyc__fail(VYC_E_INVALID, what, "the communicator is closed");
+  if (atomic_load(&c->closed))
+    return vyc__fail(VYC_E_INVALID, what, "the communicator is closed: make another one");
   return has_ended ? vyc__context_fail_broken(c->child.context, what) : VYC_OK;
 }
 

@@ -61,7 +61,7 @@ static vyc_status check_overlap(const vyc_communicator *c, const vyc_collective 
                            : w->kind == VYC_ALL_TO_ALL     ? false
                                                            : in == out;
   if (is_in_place) return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, names[w->kind], "`in` and `out` overlap");
+  return vyc__fail(VYC_E_INVALID, names[w->kind], "`in` and `out` overlap: give memory apart");
 }
 
 vyc_status vyc__collective_check(const vyc_communicator *c, const vyc_collective *w) {
@@ -76,9 +76,7 @@ vyc_status vyc__collective_check(const vyc_communicator *c, const vyc_collective
   if (w->kind != VYC_RECEIVE) VYC_TRY(check_side(c, w, w->in, w->in_offset, parts_in(c, w), "in"));
   if (w->kind != VYC_SEND) {
     VYC_TRY(check_side(c, w, w->out, w->out_offset, parts_out(c, w), "out"));
-    if (w->out->read_only)
-      return vyc__fail(VYC_E_INVALID, names[w->kind],
-                       "`out` is read-only, as declared by its owner");
+    VYC_TRY(vyc__check_writable(w->out, names[w->kind]));
   }
   return w->kind < VYC_SEND && w->count > 0 ? check_overlap(c, w) : VYC_OK;
 }
@@ -271,7 +269,9 @@ static vyc_status prepare(noted *n) {
   VYC_TRY(vyc__communicator_may_run(n->communicator, names[w->kind]));
   VYC_TRY(vyc__launch_stream_of(context, &n->on, w->stream));
   if (n->on.captured)
-    return vyc__fail(VYC_E_INVALID, names[w->kind], "somebody captures the stream");
+    return vyc__fail(
+        VYC_E_INVALID, names[w->kind],
+        "somebody captures the stream: give another one, or record the collective in a graph");
   if (w->in != NULL) VYC_TRY(vyc__buffer_use(w->in, n->on.stream, n->on.slot));
   if (w->out != NULL && w->out != w->in) VYC_TRY(vyc__buffer_use(w->out, n->on.stream, n->on.slot));
   return VYC_OK;

@@ -178,7 +178,8 @@ vyc_status vyc_communicator_create(vyc_communicator **communicator_out, vyc_cont
   if (nccl == NULL) return vyc__fail(VYC_E_UNSUPPORTED, "nccl", "call vyc_nccl_open first");
   if (context->host.owns_context)
     return vyc__fail(VYC_E_UNSUPPORTED, "communicator",
-                     "the context is a CUcontext of the host's, and NCCL works on the primary one");
+                     "the context is a CUcontext of the host's, and NCCL works on the primary one: "
+                     "open the device without a handle");
   VYC_TRY(vyc__check_usable(context));
   vyc_nccl_comm comm = NULL;
   VYC_TRY(meet(&comm, context, nccl, id, rank, size, timeout_ns));

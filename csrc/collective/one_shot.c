@@ -145,10 +145,10 @@ static vyc_status launch_kernel(const vyc_one_shot *o, vyc_one_shot_kernel *k, u
 static vyc_status begin(vyc_communicator *c, vyc_one_shot *o, uint64_t calls, CUstream stream) {
   vyc_inboxes *g = o->group;
   atomic_fetch_add(&g->ranks[c->rank].launching, 1);
-  vyc_status status =
-      VYC_LIKELY(!atomic_load(&g->ranks[c->rank].ended))
-          ? follow_last(c->child.context, o, stream)
-          : vyc__fail(VYC_E_COMMUNICATION, "all_reduce", "a rank has left the group");
+  vyc_status status = VYC_LIKELY(!atomic_load(&g->ranks[c->rank].ended))
+                          ? follow_last(c->child.context, o, stream)
+                          : vyc__fail(VYC_E_COMMUNICATION, "all_reduce",
+                                      "a rank has left the group: make it again");
   if (VYC_LIKELY(status == VYC_OK))
     atomic_fetch_add(&g->ranks[c->rank].calls, calls);
   else

@@ -46,7 +46,8 @@ vyc_status vyc__launch_stream_of(vyc_context *context, vyc_launch_stream *on_out
     return VYC_OK;
   }
   if (stream->child.context != context)
-    return vyc__fail(VYC_E_INVALID, "stream", "the stream belongs to another device");
+    return vyc__fail(VYC_E_INVALID, "stream",
+                     "the stream belongs to another device: give one of this device");
   *on_out = (vyc_launch_stream){stream->target, stream, stream->slot, false};
   return vyc__is_adopted(stream) ? vyc__ask_capture(context, &on_out->captured, stream->target)
                                  : VYC_OK;
@@ -59,7 +60,8 @@ vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *
   if (on.captured)
     return vyc__fail(
         VYC_E_INVALID, "stream",
-        "the stream is being captured, and a call with host arrays cannot be captured");
+        "the stream is being captured, and a call with host arrays cannot be captured: launch on "
+        "device arrays, or give another stream");
   *handle_out = on.stream;
   *slot_out = on.slot;
   return VYC_OK;

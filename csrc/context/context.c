@@ -117,7 +117,8 @@ static vyc_status fail_unusable(vyc_context *context) {
         "it, or fork before anything opens or lists devices");
   if (atomic_load(&context->destroyed)) return vyc__fail_destroyed(context);
   if (atomic_load_explicit(&context->closed, memory_order_acquire))
-    return vyc__fail(VYC_E_UNAVAILABLE, "close", "the device is closed");
+    return vyc__fail(VYC_E_UNAVAILABLE, "close",
+                     "the device is closed: open it again, and make its arrays and kernels there");
   return fail_lost(context);
 }
 

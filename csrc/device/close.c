@@ -119,8 +119,10 @@ static vyc_status await_close(vyc_context *context, int64_t timeout_ns) {
   while (!atomic_load(&context->gone)) {
     const vyc_status status = vyc__pace(context, &pace);
     if (status == VYC_NOT_READY)
-      return vyc__fail(VYC_E_TIMEOUT, "close",
-                       "another thread is closing the device and has not finished in time");
+      return vyc__fail(
+          VYC_E_TIMEOUT, "close",
+          "another thread is closing the device and has not finished in time: call close again to "
+          "wait longer");
   }
   return VYC_OK;
 }
@@ -133,7 +135,8 @@ vyc_status vyc_context_close_for(vyc_context *context, int64_t timeout_ns) {
     return VYC_OK;
   }
   if (vyc__watch_is_mine(context))
-    return vyc__fail(VYC_E_INVALID, "close", "the call of a notice cannot close its context");
+    return vyc__fail(VYC_E_INVALID, "close",
+                     "the call of a notice cannot close its context: let another thread close it");
   vyc__holds_reap(NULL);
   if (atomic_exchange(&context->closed, true)) return await_close(context, timeout_ns);
   return close_now(context, timeout_ns);

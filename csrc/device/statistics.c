@@ -26,7 +26,8 @@ static void sum(vyc_context *context, uint64_t *sums) {
 
 static vyc_status check_process(const vyc_context *context) {
   if (!vyc__is_forked(context)) return VYC_OK;
-  return vyc__fail(VYC_E_UNAVAILABLE, "fork", "the device was opened by the parent process");
+  return vyc__fail(VYC_E_UNAVAILABLE, "fork",
+                   "the device was opened by the parent process: ask there");
 }
 
 vyc_status vyc_context_stats(vyc_context *context, uint64_t *values_out, uint32_t count) {

@@ -133,9 +133,10 @@ static vyc_status make_cooperative(vyc_context *context, CUgraphNode node) {
       context->driver->cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value);
   if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
   if (result != CUDA_ERROR_NOT_SUPPORTED) return vyc__driver_failed(context, result, operation);
-  return vyc__fail_driver(VYC_E_UNSUPPORTED, "cooperative_graph", (int32_t)result,
-                          vyc__driver_result_name(context->driver, result),
-                          "this driver does not accept kernels with grid barriers in graphs");
+  return vyc__fail_driver(
+      VYC_E_UNSUPPORTED, "cooperative_graph", (int32_t)result,
+      vyc__driver_result_name(context->driver, result),
+      "this driver does not accept kernels with grid barriers in graphs: launch them alone");
 }
 
 static vyc_status add_launch(level *in, uint32_t number) {

@@ -165,8 +165,10 @@ vyc_status vyc__captures_supported(const vyc_context *context) {
   const vyc_driver *driver = context->driver;
   if (driver->cuStreamGetCaptureInfo != NULL && driver->cuStreamUpdateCaptureDependencies != NULL)
     return VYC_OK;
-  return vyc__fail(VYC_E_UNSUPPORTED, "captured_replay",
-                   "this driver does not say into which graph a stream is being captured");
+  return vyc__fail(
+      VYC_E_UNSUPPORTED, "captured_replay",
+      "this driver does not say into which graph a stream is being captured: launch the "
+      "graph on a stream that is not");
 }
 
 vyc_status vyc__graph_capture(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,

@@ -216,5 +216,5 @@ vyc_status vyc__graph_made_once(void) {
 vyc_status vyc__graph_never_captured(void) {
   return vyc__fail(VYC_E_INVALID, "graph",
                    "somebody captures the stream, and a graph with collectives cannot be part of "
-                   "what others capture");
+                   "what others capture: launch it on another stream");
 }

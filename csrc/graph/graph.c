@@ -100,7 +100,8 @@ void vyc_graph_release(vyc_graph *graph) {
 
 static vyc_status room_for_step(vyc_graph *graph) {
   if (graph->finished)
-    return vyc__fail(VYC_E_INVALID, "graph", "the graph is finished: no step can be added");
+    return vyc__fail(VYC_E_INVALID, "graph",
+                     "the graph is finished: no step can be added, so record another graph");
   return vyc__grow(&graph->steps, &graph->step_room, graph->step_count + 1, sizeof *graph->steps);
 }
 
@@ -252,12 +253,6 @@ vyc_status vyc_graph_repeat_end(vyc_graph *graph) {
 
 /* ---- finishing ------------------------------------------------------------------------------- */
 
-static int by_address(const void *a, const void *b) {
-  const uintptr_t x = (uintptr_t)*(vyc_buffer *const *)a;
-  const uintptr_t y = (uintptr_t)*(vyc_buffer *const *)b;
-  return x < y ? -1 : x > y ? 1 : 0;
-}
-
 static uint64_t most_buffers(const vyc_graph *graph) {
   uint64_t count = 1;
   for (uint32_t i = 0; i < graph->step_count; i++) {
@@ -270,7 +265,7 @@ static uint64_t most_buffers(const vyc_graph *graph) {
 }
 
 void vyc__graph_list_memory(vyc_graph *graph) {
-  uint32_t count = 0, kept = 0;
+  uint32_t count = 0;
   graph->pinned_count = 0;
   for (uint32_t i = 0; i < graph->step_count; i++) {
     const vyc_step *step = &graph->steps[i];
@@ -290,13 +285,10 @@ void vyc__graph_list_memory(vyc_graph *graph) {
     if (step->base->transfer.pinned != NULL)
       graph->pinned[graph->pinned_count++] = step->base->transfer.pinned;
   }
-  if (count > 1) qsort(graph->buffers, count, sizeof *graph->buffers, by_address);
-  for (uint32_t i = 0; i < count; i++)
-    if (kept == 0 || graph->buffers[kept - 1] != graph->buffers[i])
-      graph->buffers[kept++] = graph->buffers[i];
-  graph->buffer_count = kept;
+  graph->buffer_count = vyc__buffers_once(graph->buffers, count);
   graph->adopted = false;
-  for (uint32_t i = 0; i < kept; i++) graph->adopted |= graph->buffers[i]->source != NULL;
+  for (uint32_t i = 0; i < graph->buffer_count; i++)
+    graph->adopted |= graph->buffers[i]->source != NULL;
   graph->marked.known = false;
 }
 

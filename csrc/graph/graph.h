@@ -258,6 +258,8 @@ void vyc__graph_list_memory(vyc_graph *graph);
 
 /* ---- row_memory.c ---- */
 
+/* Sort them, each once, and return how many there are. */
+uint32_t vyc__buffers_once(vyc_buffer **buffers, uint32_t count);
 /* Room for so many; the accesses are for the caller to fill in, and it has no buffers yet. */
 vyc_status vyc__row_memory_new(vyc_row_memory **rows_out, uint32_t accesses, uint32_t buffers);
 /* A copy, with holds on the buffers. */

@@ -247,8 +247,10 @@ static vyc_status launch(vyc_graph *graph, const vyc_given *given, vyc_stream *s
   *captured_out = l.on.captured;
   if (VYC_UNLIKELY(l.on.captured)) {
     if (events == NULL) return capture(graph, given, &l.on);
-    return vyc__fail(VYC_E_INVALID, "stream",
-                     "the stream is being captured, and a timed launch cannot be captured");
+    return vyc__fail(
+        VYC_E_INVALID, "stream",
+        "the stream is being captured, and a timed launch cannot be captured: launch it "
+        "without times, or on another stream");
   }
   if (VYC_UNLIKELY(events != NULL) && status == VYC_OK)
     status = vyc__event_record(events->start, &l.on);
@@ -269,7 +271,7 @@ vyc_status vyc__graph_launch_prepare(vyc_launching *l) {
   if (VYC_LIKELY(!l->on.captured)) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, "stream",
                    "somebody captures the stream, and graphs that are launched together cannot be "
-                   "part of what others capture");
+                   "part of what others capture: give other streams");
 }
 
 vyc_status vyc__graph_launch_give(vyc_launching *l, uint32_t origin) { return give(l, origin); }

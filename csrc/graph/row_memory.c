@@ -1,4 +1,4 @@
-/* What the rows touch of a step that is many launches as one, and holds on it. */
+/* What the rows touch of a step that is many launches as one, and holds on it; lists of buffers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,4 +33,18 @@ void vyc__row_memory_drop(vyc_row_memory *rows) {
   for (uint32_t i = 0; i < rows->buffer_count; i++) vyc_buffer_release(rows->buffers[i]);
   vyc__own_rows_drop(rows->own);
   free(rows);
+}
+
+static int by_address(const void *a, const void *b) {
+  const uintptr_t x = (uintptr_t)*(vyc_buffer *const *)a;
+  const uintptr_t y = (uintptr_t)*(vyc_buffer *const *)b;
+  return x < y ? -1 : x > y ? 1 : 0;
+}
+
+uint32_t vyc__buffers_once(vyc_buffer **buffers, uint32_t count) {
+  uint32_t kept = 0;
+  if (count > 1) qsort(buffers, count, sizeof *buffers, by_address);
+  for (uint32_t i = 0; i < count; i++)
+    if (kept == 0 || buffers[kept - 1] != buffers[i]) buffers[kept++] = buffers[i];
+  return kept;
 }

@@ -6,12 +6,6 @@
 
 /* ---- what rows touch ------------------------------------------------------------------------- */
 
-static int by_address(const void *a, const void *b) {
-  const uintptr_t x = (uintptr_t)*(vyc_buffer *const *)a;
-  const uintptr_t y = (uintptr_t)*(vyc_buffer *const *)b;
-  return x < y ? -1 : x > y ? 1 : 0;
-}
-
 /* Without holds: the caller's arguments keep the buffers. */
 static vyc_status list_memory(vyc_row_memory **rows_out, const vyc_kept_rows *kept,
                               uint32_t kernels, const vyc_rows *const *rows) {
@@ -27,10 +21,7 @@ static vyc_status list_memory(vyc_row_memory **rows_out, const vyc_kept_rows *ke
   for (uint32_t k = 0; k < kernels; k++)
     for (uint32_t i = 0; i < rows[k]->count * rows[k]->argument_count; i++)
       *next++ = rows[k]->arguments[i].buffer;
-  if (count > 1) qsort(made->buffers, count, sizeof *made->buffers, by_address);
-  for (uint32_t i = 0; i < count; i++)
-    if (i == 0 || made->buffers[i] != made->buffers[made->buffer_count - 1])
-      made->buffers[made->buffer_count++] = made->buffers[i];
+  made->buffer_count = vyc__buffers_once(made->buffers, count);
   return VYC_OK;
 }
 

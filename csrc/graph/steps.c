@@ -11,13 +11,16 @@
 vyc_status vyc__recorded_check(const vyc_prepared *prepared, const vyc_run *run) {
   VYC_TRY(vyc__launch_check(prepared, run));
   if (run->stream == NULL) return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, "graph", "a recorded launch cannot have a stream of its own");
+  return vyc__fail(
+      VYC_E_INVALID, "graph",
+      "a recorded launch cannot have a stream of its own: give one to the launch of the graph");
 }
 
 static vyc_status check_side(const vyc_context *context, const vyc_buffer *buffer, uint64_t offset,
                              uint64_t bytes) {
   if (buffer->child.context != context)
-    return vyc__fail(VYC_E_INVALID, "graph", "the buffer belongs to another device");
+    return vyc__fail(VYC_E_INVALID, "graph",
+                     "the buffer belongs to another device: copy it to one of this device");
   if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, "graph",
                    "%" PRIu64 " bytes from byte %" PRIu64 " of a buffer of %" PRIu64 " bytes",
@@ -40,15 +43,15 @@ vyc_status vyc__transfer_check(const vyc_context *context, const vyc_graph_trans
   VYC_REQUIRE(t->to != NULL || (t->to_host != NULL && t->from != NULL));
   VYC_REQUIRE(t->pinned == NULL || t->to_host != NULL || t->from_host != NULL);
   if (t->to != NULL) VYC_TRY(check_side(context, t->to, t->to_offset, t->bytes));
-  if (t->to != NULL && t->to->read_only)
-    return vyc__fail(VYC_E_INVALID, "graph", "the memory is read-only, as declared by its owner");
+  if (t->to != NULL) VYC_TRY(vyc__check_writable(t->to, "graph"));
   if (t->from != NULL) VYC_TRY(check_side(context, t->from, t->from_offset, t->bytes));
   if (vyc__is_fill(t)) return check_fill(t);
   if (t->to == NULL || t->to != t->from) return VYC_OK;
   const uint64_t low = t->to_offset < t->from_offset ? t->to_offset : t->from_offset;
   const uint64_t high = t->to_offset < t->from_offset ? t->from_offset : t->to_offset;
   if (high - low >= t->bytes) return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, "graph", "the ranges of a recorded copy overlap");
+  return vyc__fail(VYC_E_INVALID, "graph",
+                   "the ranges of a recorded copy overlap: copy by way of other memory");
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */

@@ -111,9 +111,11 @@ vyc_status vyc__barrier_of(vyc_prepared *prepared, uint64_t *address_out,
   if (on->captured) return captured_state(prepared, address_out);
   const uint32_t slot = on->slot;
   if (slot == VYC_SLOT_OTHER)
-    return vyc__fail(VYC_E_UNSUPPORTED, "streams",
-                     "kernel %s has grid barriers: it can be launched on %u streams at a time",
-                     prepared->name, VYC_SLOTS - 2u);
+    return vyc__fail(
+        VYC_E_UNSUPPORTED, "streams",
+        "kernel %s has grid barriers: it can be launched on %u streams at a time: use fewer, "
+        "or give some of them up",
+        prepared->name, VYC_SLOTS - 2u);
   vyc_context *context = prepared->child.context;
   vyc_on_stream *at = vyc__on_stream_make(prepared, slot);
   if (VYC_UNLIKELY(at == NULL)) return VYC_E_MEMORY;

@@ -83,8 +83,10 @@ static vyc_status check_alignment(uint32_t i, uint64_t address, uint64_t bytes,
                                   uint32_t element_bytes) {
   if (VYC_LIKELY(vyc__is_aligned(address, element_bytes) || bytes == 0)) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, "run",
-                   "argument %u: elements of %u bytes at the address 0x%" PRIx64 ": misaligned", i,
-                   element_bytes, address);
+                   "argument %u: elements of %u bytes at the address 0x%" PRIx64
+                   ": misaligned: give an address "
+                   "that is a multiple of %u",
+                   i, element_bytes, address, element_bytes);
 }
 
 static vyc_status check_buffer(const vyc_prepared *prepared, uint32_t i,
@@ -92,11 +94,14 @@ static vyc_status check_buffer(const vyc_prepared *prepared, uint32_t i,
   const uint32_t element_bytes = prepared->bindings[i].element_bytes;
   const vyc_buffer *buffer = argument->buffer;
   if (buffer == NULL || buffer->child.context != prepared->child.context)
-    return vyc__fail(VYC_E_INVALID, "run", "argument %u is a buffer on another device", i);
+    return vyc__fail(VYC_E_INVALID, "run",
+                     "argument %u is not a buffer of this device: copy it to one", i);
   if (VYC_UNLIKELY(buffer->read_only) && prepared->bindings[i].role != VYC_ROLE_IN)
     return vyc__fail(
         VYC_E_INVALID, "run",
-        "argument %u is written, but its memory is read-only, as declared by its owner", i);
+        "argument %u is written, but its memory is read-only, as declared by its owner: give a "
+        "copy",
+        i);
   uint64_t bytes = 0;
   if (VYC_LIKELY(!vyc__mul_overflows(argument->count, element_bytes, &bytes) &&
                  argument->offset <= buffer->bytes && bytes <= buffer->bytes - argument->offset))
@@ -112,7 +117,8 @@ static vyc_status check_pinned(const vyc_prepared *prepared, uint32_t i,
                                const vyc_argument *argument, const void *data) {
   const vyc_pinned *pinned = argument->pinned;
   if (pinned->child.context != prepared->child.context)
-    return vyc__fail(VYC_E_INVALID, "run", "argument %u is page-locked for another device", i);
+    return vyc__fail(VYC_E_INVALID, "run",
+                     "argument %u is page-locked for another device: give memory of this one", i);
   const uint64_t offset = (uint64_t)(uintptr_t)data - (uint64_t)(uintptr_t)pinned->data;
   uint64_t bytes = 0;
   if (vyc__mul_overflows(argument->count, prepared->bindings[i].element_bytes, &bytes) ||

@@ -72,7 +72,9 @@ static vyc_status list_clears(vyc_kept_rows *kept, const vyc_many *many, uint32_
  */
 
 static vyc_status fail_blocks(void) {
-  return vyc__fail(VYC_E_UNSUPPORTED, "graph", "the rows have more blocks than a launch can have");
+  return vyc__fail(
+      VYC_E_UNSUPPORTED, "graph",
+      "the rows have more blocks than a launch can have: add some of them as another step");
 }
 
 /* `ends` are NULL for one kernel. */

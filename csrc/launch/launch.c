@@ -14,7 +14,9 @@ vyc_status vyc__launch_check(const vyc_prepared *prepared, const vyc_run *run) {
   VYC_TRY(vyc__run_check(prepared, run));
   for (uint32_t i = 0; i < prepared->binding_count; i++)
     if (VYC_UNLIKELY(run->arguments[i].kind != VYC_ARGUMENT_BUFFER))
-      return vyc__fail(VYC_E_INVALID, "launch", "argument %u is not device memory", i);
+      return vyc__fail(VYC_E_INVALID, "launch",
+                       "argument %u is not device memory: copy it there, or run the kernel instead",
+                       i);
   return VYC_OK;
 }
 

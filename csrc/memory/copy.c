@@ -52,6 +52,12 @@ vyc_status vyc__check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t 
                    bytes, offset, buffer->bytes);
 }
 
+vyc_status vyc__check_writable(const vyc_buffer *buffer, const char *operation) {
+  if (VYC_LIKELY(!buffer->read_only)) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, operation,
+                   "the memory is read-only, as declared by its owner: write to a copy of it");
+}
+
 static vyc_status mark_main(vyc_buffer *buffer) {
   if (VYC_LIKELY((atomic_load(&buffer->used_on) & UINT64_C(1) << VYC_SLOT_MAIN) != 0))
     return VYC_OK;
@@ -74,8 +80,7 @@ vyc_status vyc__copy_enqueued(vyc_buffer *buffer) {
 
 vyc_status vyc__copy_prepare_written(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                                      const char *operation) {
-  if (VYC_UNLIKELY(buffer->read_only))
-    return vyc__fail(VYC_E_INVALID, operation, "the memory is read-only, as declared by its owner");
+  VYC_TRY(vyc__check_writable(buffer, operation));
   return vyc__copy_prepare(buffer, offset, bytes, operation);
 }
 

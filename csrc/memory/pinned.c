@@ -131,8 +131,10 @@ static vyc_status check_address(vyc_context *context, void *data) {
   VYC_CU_RESULT;
   VYC_TRY(VYC_CU(context, cuMemHostGetDevicePointer, &device, data, 0));
   if (device == (CUdeviceptr)(uintptr_t)data) return VYC_OK;
-  return vyc__fail(VYC_E_UNSUPPORTED, "host_pointer_for_registered_memory",
-                   "this device cannot use registered memory at its host address");
+  return vyc__fail(
+      VYC_E_UNSUPPORTED, "host_pointer_for_registered_memory",
+      "this device cannot use registered memory at its host address: use memory that this "
+      "library page-locks");
 }
 
 static vyc_status lock_in_place(vyc_pinned *pinned, vyc_context *context, void *data,
@@ -145,7 +147,8 @@ static vyc_status lock_in_place(vyc_pinned *pinned, vyc_context *context, void *
   vyc_status status = VYC_OK;
   if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
     status = vyc__fail(VYC_E_INVALID, "cuMemHostRegister",
-                       "the %" PRIu64 " bytes at %p overlap memory that is page-locked already",
+                       "the %" PRIu64 " bytes at %p overlap memory that is page-locked already: "
+                       "release that first",
                        bytes, data);
   else if (result != CUDA_SUCCESS)
     status = vyc__driver_failed(context, result, "cuMemHostRegister");

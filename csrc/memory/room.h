@@ -123,6 +123,7 @@ void vyc__peers_forget(const vyc_context *closing);
 
 vyc_status vyc__check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                             const char *operation);
+vyc_status vyc__check_writable(const vyc_buffer *buffer, const char *operation);
 /* Everything a transfer on the main stream needs of a buffer. */
 vyc_status vyc__copy_prepare(vyc_buffer *buffer, uint64_t offset, uint64_t bytes,
                              const char *operation);

@@ -30,8 +30,9 @@ static vyc_status check_contexts(const stream_copy *copy) {
       (copy->from == NULL || copy->from->child.context == context) &&
       (copy->pinned == NULL || copy->pinned->child.context == context))
     return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, copy->operation,
-                   "the stream and the memory belong to different devices");
+  return vyc__fail(
+      VYC_E_INVALID, copy->operation,
+      "the stream and the memory belong to different devices: give a stream of the memory's");
 }
 
 static vyc_status prepare(const stream_copy *copy, vyc_launch_stream *on_out) {
@@ -39,9 +40,7 @@ static vyc_status prepare(const stream_copy *copy, vyc_launch_stream *on_out) {
   if (on_out->captured)
     return vyc__fail(VYC_E_INVALID, copy->operation,
                      "the stream is being captured: record the copy with vyc_graph_add_transfer");
-  if (copy->to != NULL && VYC_UNLIKELY(copy->to->read_only))
-    return vyc__fail(VYC_E_INVALID, copy->operation,
-                     "the memory is read-only, as declared by its owner");
+  if (copy->to != NULL) VYC_TRY(vyc__check_writable(copy->to, copy->operation));
   if (copy->to != NULL) VYC_TRY(vyc__buffer_use(copy->to, on_out->stream, on_out->slot));
   if (copy->from != NULL) VYC_TRY(vyc__buffer_use(copy->from, on_out->stream, on_out->slot));
   return copy->pinned == NULL ? VYC_OK : vyc__pinned_use(copy->pinned, on_out->slot);

@@ -18,10 +18,9 @@ static vyc_status check(const vyc_context *context, const vyc_transfer *items, u
     VYC_REQUIRE_IN("transfer", item->buffer != NULL);
     VYC_REQUIRE_IN("transfer", item->bytes == 0 || (download ? item->result : item->data) != NULL);
     if (item->buffer->child.context != context)
-      return vyc__fail(VYC_E_INVALID, "transfer", "item %u belongs to another device", i);
-    if (!download && item->buffer->read_only)
       return vyc__fail(VYC_E_INVALID, "transfer",
-                       "the memory is read-only, as declared by its owner");
+                       "item %u belongs to another device: copy it with that one", i);
+    if (!download) VYC_TRY(vyc__check_writable(item->buffer, "transfer"));
     VYC_TRY(vyc__check_range(item->buffer, item->offset, item->bytes, "transfer"));
   }
   return VYC_OK;

@@ -96,9 +96,11 @@ static vyc_status use_buffer(vyc_worker_call *call, const vyc_run *run, uint32_t
                        call->prepared->bindings[i].role != VYC_ROLE_IN};
   if (VYC_UNLIKELY(vyc__needs_clear(call->prepared, i, run))) {
     if (call->worker->clearing == NULL || call->clear_count == CLEAR_MOST)
-      return vyc__fail(VYC_E_UNSUPPORTED, "worker",
-                       "kernel %s: the worker cannot clear so many results in device memory",
-                       call->prepared->name);
+      return vyc__fail(
+          VYC_E_UNSUPPORTED, "worker",
+          "kernel %s: the worker cannot clear so many results in device memory: launch the "
+          "kernel",
+          call->prepared->name);
     call->clears[call->clear_count++] = i;
   }
   return settle(call, argument->buffer, run->timeout_ns);

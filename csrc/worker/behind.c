@@ -107,7 +107,8 @@ static vyc_status wait_for_worker(vyc_stream *stream, vyc_worker *worker) {
   vyc_launch_stream on;
   VYC_TRY(vyc__launch_stream_of(context, &on, stream));
   if (on.captured)
-    return vyc__fail(VYC_E_INVALID, "worker", "the stream is being captured: it cannot wait");
+    return vyc__fail(VYC_E_INVALID, "worker",
+                     "the stream is being captured and cannot wait: give another one");
   vyc_pace pace = vyc__pace_begin(-1, 0);
   for (;;) {
     const vyc_status status = wait_for_rings(on.stream, worker);

@@ -238,7 +238,8 @@ static vyc_status try_put(vyc_worker_call *call, uint32_t kernel, const vyc_run 
   vyc__claim_take(&worker->claim);
   vyc_status status;
   if (VYC_UNLIKELY(atomic_load(&worker->closed)))
-    status = vyc__fail(VYC_E_UNAVAILABLE, "worker", "the worker is closed");
+    status = vyc__fail(VYC_E_UNAVAILABLE, "worker",
+                       "the worker is closed: make another one, or run the kernel");
   else if (VYC_UNLIKELY((parts = vyc__worker_place(call, call->clear_count + 1, run->grid)) == 0))
     status = go_on_all(call);
   else
@@ -285,7 +286,9 @@ static vyc_status begin_again(vyc_worker_call *call, const worker_part *part) {
   vyc_context *context = worker->child.context;
   if (vyc__worker_is_paused(worker)) {
     if (!atomic_load(&context->closed)) return VYC_OK;
-    return vyc__fail(VYC_E_UNAVAILABLE, "worker", "the device was closed before the call began");
+    return vyc__fail(
+        VYC_E_UNAVAILABLE, "worker",
+        "the device was closed before the call began: wait for calls before it is closed");
   }
   if (vyc__ring_is_withheld(part->ring)) return VYC_OK;
   if (!vyc__claim_try(&worker->claim)) return VYC_OK; /* whoever has it launches it, or lets go */

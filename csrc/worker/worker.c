@@ -139,8 +139,8 @@ static vyc_status check_kernel(const vyc_prepared *kernel, const vyc_prepared *e
   if (kernel->has_report || kernel->cooperative || kernel->has_barrier || kernel->prints)
     return vyc__fail(
         VYC_E_UNSUPPORTED, "worker",
-        "kernel %s has checks, barriers of the grid or prints, which a worker does not "
-        "run",
+        "kernel %s has checks, barriers of the grid or prints, which a worker does not run: "
+        "launch it",
         kernel->name);
   VYC_REQUIRE_IN("worker", kernel->parameter_bytes <= WORKER_MORE_BYTES);
   return VYC_OK;

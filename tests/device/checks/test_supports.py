@@ -123,5 +123,5 @@ def test_what_nobody_knows_is_an_error(device: vc.Device) -> None:
 
 def test_a_closed_device_does_not_answer(own_device: vc.Device) -> None:
     own_device.close()
-    with pytest.raises(vc.DeviceUnavailableError):
+    with pytest.raises(vc.DeviceUnavailableError, match="closed: open it again"):
         own_device.supports("cooperative_launch")

@@ -122,11 +122,10 @@ def host_size(what: str, expr: Expr, sizes: Sizes, scalars: Mapping[str, int]) -
         wrapped = exact != count
     except _Wrapped as found:
         exact, wrapped = found.exact, True
-    if wrapped:
+    if wrapped or count < 0:
+        why = f"which is out of range of {expr.type}" if wrapped else "which is negative"
         given = ", ".join(sorted(numbers_of(expr, sizes, scalars)))
-        raise ValueError(f"{what} is {exact}, which is out of range of {expr.type}; {given}")
-    if count < 0:
-        raise ValueError(f"{what} is {count}")
+        raise ValueError(f"{what} is {exact}, {why}" + (f"; {given}" if given else ""))
     return count
 
 
