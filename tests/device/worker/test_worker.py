@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -20,17 +19,6 @@ from .. import programs
 F32 = np.float32
 X = np.arange(300, dtype=F32)
 IDLE = 0.2  # seconds
-
-
-@pytest.fixture
-def saxpy(device: vc.Device) -> vc.Kernel:
-    return device.compile(programs.saxpy())
-
-
-@pytest.fixture
-def worker(device: vc.Device, saxpy: vc.Kernel) -> Iterator[vc.Worker]:
-    with device.worker([saxpy, device.compile(programs.add_to())], idle=IDLE) as made:
-        yield made
 
 
 def reversed_blocks() -> vc.Program:
@@ -321,108 +309,6 @@ def test_calls_wait_for_resume(device: vc.Device, worker: vc.Worker, saxpy: vc.K
     np.testing.assert_array_equal(3 * X, pending.result())
     with pytest.raises(ValueError, match="not paused"):
         worker.resume()
-
-
-# ---- the end ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_closed_worker_refuses_calls(device: vc.Device, saxpy: vc.Kernel) -> None:
-    worker = device.worker([saxpy], idle=IDLE)
-    pending = [worker.submit(saxpy, X, X, float(a)) for a in range(10)]
-    worker.close()
-    worker.close()
-
-    for a, one in enumerate(pending):
-        np.testing.assert_array_equal(F32(a + 1) * X, one.result())
-    with pytest.raises(vc.Error, match="closed"):
-        worker.call(saxpy, X, X, 2.0)
-    with pytest.raises(vc.Error, match="closed"):
-        worker.submit(saxpy, X, X, 2.0)
-
-
-def test_a_close_finishes_what_waits_for_resume(device: vc.Device, saxpy: vc.Kernel) -> None:
-    with Worker(device, [saxpy], idle=IDLE, busy=1e-4) as worker:
-        worker.pause()
-        pending = [worker.submit(saxpy, X, X, float(a)) for a in range(30)]
-    for a, one in enumerate(pending):
-        np.testing.assert_array_equal(F32(a + 1) * X, one.result())
-
-
-def test_a_closed_device_ends_its_workers(device_name: int | str) -> None:
-    with vc.Device(device_name) as device:
-        kernel = device.compile(programs.saxpy())
-        worker = device.worker([kernel], idle=30.0)
-        worker.call(kernel, X, X, 2.0)
-        pending = worker.submit(kernel, X, X, 3.0)
-        dropped = device.worker([kernel], idle=30.0)
-        dropped.call(kernel, X, X, 2.0)
-        del dropped
-    with pytest.raises(vc.DeviceUnavailableError):
-        worker.call(kernel, X, X, 2.0)
-    np.testing.assert_array_equal(4 * X, pending.result())
-
-
-@pytest.mark.emulator
-def test_a_fault_is_reported_to_every_call(device_name: int | str) -> None:
-    code = f"""
-import os, numpy as np, vyre_cuda as vc
-from tests.device import programs
-from vyre_cuda.testing.emulator import Emulator
-device = vc.Device({device_name!r})
-kernel = device.compile(programs.saxpy())
-x = np.arange(300, dtype=np.float32)
-worker = device.worker([kernel], idle=30.0)
-worker.call(kernel, x, x, 2.0)
-worker.pause()
-pending = [worker.submit(kernel, x, x, 2.0) for _ in range(3)]
-Emulator().set("lost", 1)
-for one in pending:
-    try:
-        one.result()
-    except vc.DeviceLostError as error:
-        print("lost", "saxpy" in str(error) or any("saxpy" in line for line in error.launches))
-"""
-    found = run_python(code)
-    assert found.splitlines() == ["lost True"] * 3
-
-
-def run_python(code: str) -> str:
-    import subprocess
-    import sys
-    from pathlib import Path
-
-    root = Path(__file__).parents[3]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_a_forked_child_cannot_use_it(worker: vc.Worker, saxpy: vc.Kernel) -> None:
-    worker.call(saxpy, X, X, 2.0)
-    child = os.fork()
-    if child == 0:
-        try:
-            worker.call(saxpy, X, X, 2.0)
-        except vc.DeviceUnavailableError:
-            os._exit(0)
-        os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
-    np.testing.assert_array_equal(3 * X, worker.call(saxpy, X, X, 2.0))
-
-
-def test_a_process_ends_with_a_worker_on_the_device(device_name: int | str) -> None:
-    code = f"""
-import numpy as np, vyre_cuda as vc
-from tests.device import programs
-device = vc.Device({device_name!r})
-kernel = device.compile(programs.saxpy())
-worker = device.worker([kernel], idle=300.0)
-x = np.arange(300, dtype=np.float32)
-print(worker.call(kernel, x, x, 2.0)[2])
-"""
-    begin = time.monotonic()
-    assert run_python(code).strip() == "6.0"
-    assert time.monotonic() - begin < 100
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
