@@ -342,6 +342,21 @@ def test_bad_usage_is_one_paragraph_and_exit_code_2(argv: list[str], capsys: pyt
     assert "Traceback" not in err
 
 
+def test_a_program_behind_a_colon_is_told_to_be_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, "two.py", TWO_PROGRAMS)
+
+    assert f"(to choose a program, write {path} --program first)" in usage_error(capsys, "ptx", f"{path}:first")
+
+
+def test_a_directory_that_does_not_exist_is_named_as_it_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "nowhere" / "out.vyre"
+
+    assert main(["bundle", str(SAXPY), "-o", str(path), "--no-cubins"]) == 1
+    assert f"error: {path}: No such file or directory" in capsys.readouterr().err
+
+
 def test_several_programs_need_a_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     err = usage_error(capsys, "ptx", write(tmp_path, "two.py", TWO_PROGRAMS))
 

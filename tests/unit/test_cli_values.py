@@ -145,6 +145,17 @@ def test_what_does_not_fit_is_refused(type_: vc.Type, scalar: bool, text: str) -
         read_arguments(program(type_, scalar=scalar), [text], seed=0)
 
 
+@pytest.mark.parametrize("text", ["f32[4]", "z.npz", "ones", "eye:3"])
+def test_what_is_no_array_says_how_one_is_written(text: str) -> None:
+    with pytest.raises(UsageError, match=r"x: .* is not an array; write PATH\.npy, 1,2,3, or one of "):
+        read(vc.f32, text)
+
+
+@pytest.mark.parametrize("text", ["nan", "-inf", "+3", ".5", "0x10"])
+def test_one_number_is_an_array(text: str) -> None:
+    assert read(vc.f32, text).size == 1
+
+
 def test_npy_file_with_objects_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([{}]), allow_pickle=True)
 

@@ -191,6 +191,9 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
         with open(temporary, "xb") as file:
             file.write(data)
         os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise type(error)(error.errno, error.strerror, str(path)) from None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

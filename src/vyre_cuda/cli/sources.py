@@ -52,7 +52,7 @@ def load_program(path: Path, name: str | None) -> Program:
         return built[0]
     chosen = [each for each in defined if _name_of(each) == name]
     if not chosen:
-        raise UsageError(f"{path} defines no program {name}; it has {', '.join(names)}")
+        raise UsageError(f"{path} defines no program {name} without open parameters; it has {', '.join(names)}")
     return _built(chosen)[0]
 
 
@@ -106,7 +106,9 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
+        file, _, name = str(path).rpartition(":")
+        way = f" (to choose a program, write {file} --program {name})" if file and Path(file).is_file() else ""
+        raise UsageError(f"{path}: {error.strerror}{way}") from None
 
 
 def _executed(path: Path) -> dict[str, Any]:

@@ -96,13 +96,23 @@ def _value(parameter: Parameter, text: str, rng: np.random.Generator) -> Any:
     form, colon, rest = text.partition(":")
     if not colon:
         numbers = [part for part in text.split(",") if part.strip()]
+        if len(numbers) == 1 and not _begins_a_number(numbers[0]):
+            raise _no_array(where, text)
         bits = [_bits(where, type_, part) for part in numbers]
         return np.array(bits, dtype=type_.unsigned).view(type_.dtype)
     if form == "bytes":
         return _from_bytes(where, type_, Path(rest))
     if f"{form}:N" not in FORMS:
-        raise UsageError(f"{where}: {text!r} is not an array; write PATH.npy, 1,2,3, or one of {', '.join(FORMS)}")
+        raise _no_array(where, text)
     return _generated(where, type_, form, _count(where, text, rest), rng)
+
+
+def _no_array(where: str, text: str) -> UsageError:
+    return UsageError(f"{where}: {text!r} is not an array; write PATH.npy, 1,2,3, or one of {', '.join(FORMS)}")
+
+
+def _begins_a_number(text: str) -> bool:
+    return text.strip().lstrip("+-.")[:1].isdigit() or text.strip().lower().lstrip("+-") in (*_BOOLS, "inf", "nan")
 
 
 def _number(where: str, type_: Type, text: str) -> bool | int | float:
