@@ -189,6 +189,32 @@ def of_two_axes(place: Callable[[Any, Any, Any], Any]) -> vc.Program:
     return b.build()
 
 
+def test_a_width_may_be_a_number_of_the_call() -> None:
+    b = vc.Builder("walk", block=BLOCK, index=vc.i32)
+    x, w, out = b.input("x", vc.u64, ndim=2), b.scalar("w", vc.i32), b.output("out", vc.u64, size=1)
+    i = b.let("i", vc.global_id.x)
+    b.atomic_or(out, 0, x[i // w, i % w])
+    walk = b.build()
+
+    for shape in [(1, 1), (1, 4), (1, 5), (4, 1), (5, 1), (2, 3), (6, 5)]:
+        for width in (1, shape[1]):
+            missing, refused = launches(walk, elements(shape[0] * shape[1]).reshape(shape), width)
+            assert missing == refused, (shape, width)
+
+
+def test_a_multiple_beyond_all_numbers_is_nothing_to_count() -> None:
+    b = vc.Builder("walk", block=BLOCK, index=vc.i64)
+    x, out = b.input("x", vc.u64), b.output("out", vc.u64, size=1)
+    i = b.let("i", vc.global_id.x)
+    for _ in range(8):
+        i = i * 2**20
+    b.atomic_or(out, 0, x[i])
+    walk = b.build()
+
+    assert launches(walk, elements(9)) == (False, False)
+    assert not is_refused_by_a_reader_in_c(walk, 9, 1)
+
+
 @pytest.mark.parametrize(
     "place",
     [

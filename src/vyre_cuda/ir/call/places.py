@@ -7,6 +7,7 @@ from typing import TypeAlias
 from vyre_cuda.ir.core.nodes import Expr
 from vyre_cuda.records import dataclass, replace
 
+_MOST = 1 << 40  # so that a sum of products with sizes is an i64
 MOST_OFFSETS = 64  # of a loop, whose counter stands for so many constants
 
 
@@ -139,6 +140,8 @@ def multiplied(place: Place, factor: Sum, as_expr: Expr | None, block: tuple[int
         return replace(place, factor=as_expr) if plain and as_expr is not None else None
     by = factor.more
     offsets = frozenset([offset * by for offset in place.offsets])
+    if max(abs(each * by) for each in (place.scale, *place.offsets, *[times for _, times in place.base.terms])) > _MOST:
+        return None
     if place.kind in ("constant", "global_id", "first"):
         scale = place.scale if place.kind == "constant" else place.scale * by
         return replace(place, offsets=offsets, scale=scale, base=place.base.times(by)) if place.factor is None else None

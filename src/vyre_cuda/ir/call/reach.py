@@ -25,15 +25,17 @@ _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "floor_divide": "//"}
 # ---- what is enough --------------------------------------------------------------------------------------------------
 
 
-def of(extent: Size, more: int) -> Enough:
+def of(extent: Expr, more: int) -> Enough:
     """As many threads as elements, and some more."""
     return Enough(1, Sum(frozenset([(extent, 1)]), more))
 
 
-def walked(extent: Size, axis: int, used: list[tuple[Place, Bounds]], block: tuple[int, int, int]) -> Iterator[Walk]:
-    """How threads go through `extent` elements by their number on an axis, if what they use shows it: each place with
-    the bounds that hold there. What a remainder leaves counts beside the number itself alone: an array that is only
-    read over and over again, as a table is, need not be read to the end."""
+def walked(
+    extent: Size, whole: Expr, axis: int, used: list[tuple[Place, Bounds]], block: tuple[int, int, int]
+) -> Iterator[Walk]:
+    """How threads go through `whole` places of an array by their number on an axis, if what they use shows it: each
+    place with the bounds that hold there. What a remainder leaves counts beside the number itself alone: an array that
+    is only read over and over again, as a table is, need not be read to the end."""
     plain = [place for place, _ in used if place.wraps is None]
     ways = {place.way for place in plain}
     if not plain or any(place.way not in ways for place, _ in used):
@@ -42,7 +44,7 @@ def walked(extent: Size, axis: int, used: list[tuple[Place, Bounds]], block: tup
     if inner != {None}:
         yield from _rows(extent, axis, used, plain)
         return
-    needs = _needs(extent, plain, block)
+    needs = _needs(whole, plain, block)
     if needs:
         yield Walk(extent, axis, _groups(needs, axis, [bounds for _, bounds in used]))
 
@@ -66,7 +68,7 @@ def _rows(extent: Size, axis: int, used: list[tuple[Place, Bounds]], plain: list
         yield Walk(extent, first.inner, _groups([Enough(1, need)], first.inner, all_bounds))
 
 
-def _needs(extent: Size, plain: list[Place], block: tuple[int, int, int]) -> list[Enough]:
+def _needs(extent: Expr, plain: list[Place], block: tuple[int, int, int]) -> list[Enough]:
     """Alternatives, of which one must hold."""
     if len({place.way for place in plain}) > 1:
         both = _from_both_ends(extent, plain, block)
@@ -82,7 +84,7 @@ def _by_base(places: list[Place]) -> list[list[Place]]:
     return [[place for place in places if place.base == base] for base in {place.base for place in places}]
 
 
-def _from_both_ends(extent: Size, plain: list[Place], block: tuple[int, int, int]) -> Enough | None:
+def _from_both_ends(extent: Expr, plain: list[Place], block: tuple[int, int, int]) -> Enough | None:
     """The threads that meet, where they come from both ends."""
     whole = of(extent, 0).need
     ends = {(place.way, place.base) for place in plain}
@@ -93,7 +95,7 @@ def _from_both_ends(extent: Size, plain: list[Place], block: tuple[int, int, int
     return Enough(up.scale + down.scale, up.need.plus(down.need).plus(whole, -1))
 
 
-def _forward(extent: Size, places: list[Place], block: tuple[int, int, int]) -> Enough:
+def _forward(extent: Expr, places: list[Place], block: tuple[int, int, int]) -> Enough:
     """Threads for which no place is left below the extent."""
     place = places[0]
     need = of(extent, 0).need.times(place.over).plus(Sum(place.base.terms, _beyond(places, block) + place.over - 1), -1)

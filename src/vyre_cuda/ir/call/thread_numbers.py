@@ -100,17 +100,22 @@ class Numbers:
         parts = [part for index in indices for part in self._parts_of(index).items()]
         return {axis for axis, has in parts if any(has & whole == whole for whole in _WHOLE)}
 
-    def flat(self, at: Expr, of: Parameter, index: Type) -> Place | None:
-        """What a row and a column of an array with two axes are the quotient and the remainder of."""
+    def flat(self, at: Expr, of: Parameter, index: Type) -> tuple[Place, Expr] | None:
+        """What a row and a column of an array with two axes are the quotient and the remainder of, and how many such
+        numbers there are."""
         if not isinstance(at, Position) or len(at.indices) != 2:
             return None
         row, column = [self._value(each) for each in at.indices]
         if not isinstance(row, Apply) or not isinstance(column, Apply) or row.operands[0] != column.operands[0]:
             return None
-        width = self._known(column.operands[-1])
+        width, place = self._known(column.operands[-1]), self.place(row.operands[0])
         if row.op not in _DIVIDING[:2] or column.op not in _FOLDING[:2] or self._known(row.operands[-1]) != width:
             return None
-        return self.place(row.operands[0]) if width in (Size(index, of.name, None, 1), of.shape[1]) else None
+        if width is None or place is None:
+            return None
+        if width in (Size(index, of.name, None, 1), of.shape[1]):
+            return place, Size(index, of.name)
+        return place, Apply(width.type, "multiply", (Size(index, of.name, None, 0), width))
 
     def inside(self, at: Expr, extents: list[Size]) -> Bounds:
         """Where a position is within the array on all axes, if its axes move with the same number."""

@@ -11,7 +11,7 @@ those that are missing would do nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from vyre_cuda.ir.core.nodes import (
@@ -194,8 +194,10 @@ def _along(
 ) -> Iterator[Walk]:
     """How the threads go along the axes of a buffer, or through all of it by a number that gives row and column."""
     flat = [numbers.flat(at, parameter, index) for at, _ in used]
-    if parameter.shape and None not in flat:
-        yield from _walked(Size(index, parameter.name), flat, used, further, numbers.block)
+    numbered = [each for each in flat if each is not None]
+    if parameter.shape and len(numbered) == len(used) and len({whole for _, whole in numbered}) == 1:
+        places, (whole, *_) = [place for place, _ in numbered], [whole for _, whole in numbered]
+        yield from _walked(Size(index, parameter.name), whole, places, used, further, numbers.block)
         return
     extents = [Size(index, parameter.name, None, axis) for axis in range(parameter.ndim)]
     if not parameter.shape:
@@ -203,17 +205,18 @@ def _along(
     used = [(at, bounds | numbers.inside(at, extents)) for at, bounds in used]
     for axis, extent in enumerate(extents):
         parts = [each.indices[axis] if isinstance(each, Position) else each for each, _ in used]
-        yield from _walked(extent, [numbers.place(part) for part in parts], used, further, numbers.block)
+        yield from _walked(extent, extent, [numbers.place(part) for part in parts], used, further, numbers.block)
 
 
 def _walked(
     extent: Size,
-    at: list[Place | None],
+    whole: Expr,
+    at: Sequence[Place | None],
     used: list[tuple[Expr, Bounds]],
     further: Bounds,
     block: tuple[int, int, int],
 ) -> Iterator[Walk]:
-    """The walks if all places are known: threads go through an array by each axis of the launch that a place has."""
+    """The walks through `whole` places, if all are known, by each axis of the launch that a place has."""
     moving: dict[int, list[tuple[Place, Bounds]]] = defaultdict(list)
     for place, (_, bounds) in zip(at, used, strict=True):
         if place is None or place.kind == "grid_dim":
@@ -221,4 +224,4 @@ def _walked(
         if place.kind in ("global_id", "block_id", "first", "tiles"):
             moving[place.axis].append((place, bounds | place.bounds | further))
     for axis, each in moving.items():
-        yield from reach.walked(extent, axis, each, block)
+        yield from reach.walked(extent, whole, axis, each, block)
