@@ -86,6 +86,7 @@ static vyc_status fill(vyc_replay *replay, vyc_compiler_log log, uint64_t tag) {
   VYC_TRY(load_kernels(replay, log, tag));
   VYC_TRY(load_entries(replay));
   VYC_TRY(load_arrays(replay));
+  VYC_TRY(vyc__replay_find_clusters(replay));
   set_defaults(replay);
   if (!vyc__replay_has_all(replay, replay->meanings)) return VYC_OK;
   vyc_replay_form *form = vyc__replay_choose(replay, replay->meanings);
@@ -146,7 +147,9 @@ void vyc_replay_release(vyc_replay *replay) {
   free(replay->meanings);
   free(replay->decides);
   free(atomic_load(&replay->room));
-  free(replay->places);
+  free(replay->clusters);
+  free(replay->cluster_of);
+  free(replay->fixed);
   free(replay->kernels);
   free(replay->entries);
   free(replay->arrays);

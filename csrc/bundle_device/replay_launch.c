@@ -147,7 +147,7 @@ static void keep(vyc_replay *replay, vyc_meaning *meanings) {
 
 /* The form whose graph gets these values: with two, the one that runs with them, if all symbols
  * have one. */
-static vyc_replay_form *form_to_set(vyc_replay *replay, const vyc_meaning *meanings) {
+static vyc_replay_form *form_to_set(vyc_replay *replay, vyc_meaning *meanings) {
   if (replay->form_count == 1) return &replay->forms[0];
   return vyc__replay_has_all(replay, meanings) ? vyc__replay_choose(replay, meanings) : NULL;
 }
@@ -248,7 +248,7 @@ static vyc_status ensure_graph(vyc_replay *replay, vyc_replay_form *form, const 
 
 /* Steps that no given value changes are launched as they are in the graph: both must have the same
  * version. */
-static vyc_status launch_form(vyc_replay *replay, const vyc_meaning *meanings, vyc_stream *stream,
+static vyc_status launch_form(vyc_replay *replay, vyc_meaning *meanings, vyc_stream *stream,
                               uint32_t version, bool held, bool *stale_out) {
   vyc_replay_form *form = vyc__replay_choose(replay, meanings);
   changes made = {0};

@@ -11,9 +11,15 @@
 #include "bundle/room.h"
 #include "graph/room.h"
 
+/* Bytes of a memory, or addresses. */
+typedef struct vyc_extent {
+  uint64_t begin, end;
+} vyc_extent;
+
 /* What a symbol stands for. */
 typedef struct vyc_meaning {
   vyc_symbol_value value;
+  vyc_extent extent; /* room for a comparison: of any symbol */
   bool is_set;
   bool is_given; /* by the current call */
 } vyc_meaning;
@@ -37,11 +43,15 @@ typedef struct vyc_replay_form {
   _Atomic bool is_outdated; /* its base is not what symbols stand for; changes with the version */
 } vyc_replay_form;
 
-/* Where an array was when steps were merged. */
-typedef struct vyc_place {
-  uint32_t memory;
-  uint64_t begin, bytes;
-} vyc_place;
+#define VYC_NO_CLUSTER UINT32_MAX
+
+/* Arrays that met when steps were merged, and what met these. */
+typedef struct vyc_cluster {
+  vyc_extent then; /* in their memory */
+  uint64_t moved;  /* to where it is, of a fixed one: it has an array that is no symbol */
+  uint32_t first;  /* of its conditions */
+  bool is_fixed;
+} vyc_cluster;
 
 struct vyc_replay {
   vyc_bundle *bundle;
@@ -63,8 +73,11 @@ struct vyc_replay {
   _Atomic(vyc_replay_form *) ready;
   const vyc_disk_condition *conditions;
   uint32_t condition_count;
-  vyc_place *places; /* of the arrays that are no symbols, but could meet one */
-  uint32_t place_count;
+  vyc_cluster *clusters;
+  uint32_t cluster_count;
+  uint32_t *cluster_of; /* of each condition; VYC_NO_CLUSTER: a scalar, or it has no elements */
+  vyc_extent *fixed; /* where the fixed ones are, in order */
+  uint32_t fixed_count;
   _Atomic bool is_complete; /* every symbol has a value of its own */
   vyc_claim claim; /* for a thread that sets symbols or builds a graph */
   /* The version of what symbols stand for, both in `meanings` and in the base of the graphs: odd
@@ -159,12 +172,18 @@ vyc_status vyc__replay_build(vyc_replay *replay, vyc_replay_form *form, vyc_grap
 
 /* ---- replay_forms.c ---- */
 
+vyc_status vyc__replay_find_forms(vyc_replay *replay);
+/* The form that runs where symbols stand for these; all have values. It uses the room in them. */
+vyc_replay_form *vyc__replay_choose(vyc_replay *replay, vyc_meaning *meanings);
+
+/* ---- replay_sharing.c ---- */
+
 /* Whether a symbol stands for the array, or a part of it, by itself. */
 bool vyc__replay_is_default(const vyc_replay *replay, uint32_t array);
-/* Find the forms of the graph and the places of its arrays. */
-vyc_status vyc__replay_find_forms(vyc_replay *replay);
-/* The form that runs where symbols stand for these; all have values. */
-vyc_replay_form *vyc__replay_choose(vyc_replay *replay, const vyc_meaning *meanings);
+/* What shared memory when steps were merged; the graph has its forms and its arrays. */
+vyc_status vyc__replay_find_clusters(vyc_replay *replay);
+/* Whether symbols that have as many elements as then share memory in the same way; as above. */
+bool vyc__replay_shares_alike(const vyc_replay *replay, vyc_meaning *meanings);
 
 /* ---- replay_symbols.c ---- */
 

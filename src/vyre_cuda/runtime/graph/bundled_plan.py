@@ -1,12 +1,13 @@
 """Merged steps that came with a graph from a bundle, and for which values of its symbols they run.
 
 They do where every array has as many elements as when steps were merged, and shares memory with the others in the same
-way. `csrc/bundle_device/replay_forms.c` decides the same in C.
+way. `csrc/bundle_device/replay_sharing.c` decides the same in C.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from vyre_cuda.ir.core.scalars import bits_of
@@ -25,11 +26,22 @@ class Place:
     nbytes: int
     address: int
 
-    def shares_alike(self, other: Place) -> bool:
-        met = self.memory == other.memory and _meet(self.begin, self.nbytes, other.begin, other.nbytes)
-        if not met:
-            return not _meet(self.address, self.nbytes, other.address, other.nbytes)
-        return self.address - other.address == self.begin - other.begin
+
+def share_alike(places: Iterable[Place]) -> bool:
+    """Whether they share memory now as they did when steps were merged: those that met then, and what met these, have
+    moved as a whole, and do not meet others."""
+    clusters: list[list[int]] = []  # memory, first byte, the byte behind the last, how far it has moved
+    for place in sorted((place for place in places if place.nbytes), key=lambda place: (place.memory, place.begin)):
+        end, moved = place.begin + place.nbytes, place.address - place.begin
+        last = clusters[-1] if clusters else None
+        if last is None or last[0] != place.memory or place.begin >= last[2]:
+            clusters.append([place.memory, place.begin, end, moved])
+        elif moved != last[3]:
+            return False
+        else:
+            last[2] = max(last[2], end)
+    now = sorted((begin + moved, end + moved) for _, begin, end, moved in clusters)
+    return all(one[1] <= other[0] for one, other in pairwise(now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +85,8 @@ class BundledPlan:
             if not isinstance(value, DeviceArray) or value.is_freed or value.count != held.count:
                 return False
             address = value._alive().address + value.offset
-            place = Place(held.memory, held.value, held.count * held.type.itemsize, address)
-            if not all(place.shares_alike(other) for other in places):
-                return False
-            places.append(place)
-        return True
+            places.append(Place(held.memory, held.value, held.count * held.type.itemsize, address))
+        return share_alike(places)
 
 
 def _is_same(held: Held, value: Any) -> bool:
@@ -85,7 +94,3 @@ def _is_same(held: Held, value: Any) -> bool:
         return bits_of(held.type, value) == held.value
     except (TypeError, ValueError, OverflowError):
         return False  # the recorded steps say what is wrong
-
-
-def _meet(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
-    return a_bytes > 0 and b_bytes > 0 and a < b + b_bytes and b < a + a_bytes
