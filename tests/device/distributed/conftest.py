@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+
+from .ports import free_port
+from .started_ranks import RANK, outputs
 
 MOST = 4
 
@@ -67,3 +72,38 @@ def comm(devices: list[vc.Device], request: pytest.FixtureRequest) -> Iterator[v
         pytest.skip("these devices cannot access each other's memory")
     with vc.distributed.local(devices[:2], small=request.module.SMALL) as made:
         yield made
+
+
+@pytest.fixture
+def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[..., list[tuple[int, str]]]:
+    """Starts ranks, and gives the exit status and the output of each."""
+    kind = "emulator" if str(device_name).startswith("emulator") else "cuda"
+
+    def run(
+        scene: str,
+        launcher: Callable[[int, int, int], dict[str, str]],
+        size: int | None = None,
+        started: int | None = None,
+        small: int | None = None,
+        stopped: int | None = None,  # the rank that stops, and is killed once the others have ended
+    ) -> list[tuple[int, str]]:
+        size = min(gpus, 4) if size is None else size
+        command = [sys.executable, str(RANK), kind, scene]
+        bytes_of_small = {} if small is None else {"SMALL_BYTES": str(small)}
+        with ExitStack() as ends:  # each is killed, and then waited for
+            port = ends.enter_context(free_port())
+            processes = []
+            for rank in range(size if started is None else started):
+                process = subprocess.Popen(
+                    command,
+                    env=os.environ | nccl | launcher(rank, size, port) | bytes_of_small,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+                processes.append(ends.enter_context(process))
+                ends.callback(process.kill)
+            printed = outputs(processes, stopped)
+        return [(process.returncode, output) for process, output in zip(processes, printed, strict=True)]
+
+    return run
