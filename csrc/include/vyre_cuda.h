@@ -30,9 +30,9 @@
  *                        vyc_replay_site
  *   VYC_E_TIMEOUT        the work continues; wait again or abandon it
  *   VYC_NOT_READY        not an error: the work has not finished
- *   VYC_E_UNAVAILABLE    this context can no longer be used: open another; from
- *                        vyc_driver_open and vyc_context_open, there is no driver or device
- *   VYC_E_LOST           nor can any other context on this device in this process
+ *   VYC_E_UNAVAILABLE    there is no driver or device, or this context can no longer be used:
+ *                        open another; or the worker is closed or paused
+ *   VYC_E_LOST           no context on this device can be used any more in this process
  *   VYC_E_DRIVER         an error of the driver: vyc_error.driver_name
  *   VYC_E_UNSUPPORTED    this device or driver does not support it
  *   VYC_E_COMPILE        the driver refused the code
@@ -50,8 +50,7 @@
  *    VYC_E_DRIVER.
  *  - Argument order: object, outputs, inputs (a size right after its array), options.
  *  - A pointer must not be NULL unless its function or field says what NULL means; `user` and
- *    `owner` are only passed on. After a failure outputs are as the function says, else
- * unspecified.
+ *    `owner` are only passed on.
  *  - Time limits are nanoseconds: 0 looks once and does not wait, and a negative number is no
  *    limit. Functions that refuse negative numbers say so.
  *  - `T **x_out` gives the caller one reference, which vyc_x_release releases; on failure it is

@@ -390,9 +390,9 @@ VYC_API void vyc_replay_release(vyc_replay *replay);
 VYC_API vyc_status vyc_replay_set(vyc_replay *replay, const vyc_symbol_value *values,
                                   uint32_t count);
 /* Launch, like vyc_graph_launch, with values that hold for this launch (`values` may be NULL if
- * `count` is 0); if another thread calls
- * vyc_replay_set meanwhile, the other symbols have either all of the old values or all of the new
- * ones. VYC_E_INVALID as above, or a symbol without a default has no value. */
+ * `count` is 0); if another thread calls vyc_replay_set meanwhile, the other symbols have either
+ * all of the old values or all of the new ones. VYC_E_INVALID as above, or a symbol without a
+ * default has no value. */
 VYC_API vyc_status vyc_replay_launch(vyc_replay *replay, const vyc_symbol_value *values,
                                      uint32_t count, vyc_stream *stream);
 /* The current value of a symbol. The buffer of an array is an additional reference, to be released
