@@ -32,8 +32,8 @@ _depth = _Depth()
 class Function:
     """A function of kernels; calling it in one adds its statements there, and gives its values."""
 
-    def __init__(self, function: FunctionType) -> None:
-        self._source = source_of(function, "vc.func")
+    def __init__(self, function: FunctionType, what: str = "vc.func") -> None:
+        self._source = source_of(function, what)
         self._function = function
         self._rewritten: Rewritten | None = None
         update_wrapper(self, function)

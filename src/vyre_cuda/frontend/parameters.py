@@ -73,12 +73,10 @@ def _parameter(
     if isinstance(given, Constant):
         return KernelParameter(row.name, "const", None, default=row.default)
     if row.default is not NO_DEFAULT:
-        raise wrong(
-            source,
-            function,
-            row.name,
-            "only a vc.const parameter can have a default: write vc.const, or pass it in each call",
-        )
+        message = "only a vc.const parameter can have a default: write vc.const, or pass it in each call"
+        if choice is not ANY_ANNOTATION:
+            message = "a number of a vectorized function has no default: pass it in each call"
+        raise wrong(source, function, row.name, message)
     if isinstance(given, BufferAnnotation):
         return KernelParameter(row.name, given.kind, given.type, given.ndim, extents=given.extents)
     if isinstance(given, (Type, TypeVar)):

@@ -43,11 +43,13 @@ class FunctionSource:
         return found
 
 
-def source_of(function: FunctionType | staticmethod[..., Any], what: str) -> FunctionSource:
+def source_of(function: Any, what: str) -> FunctionSource:
     """The source of a plain function. ProgramError if there is none, TypeError if it is another kind of function."""
     if not isinstance(function, FunctionType):
         kind = type(function).__name__
         way = f": write @{kind} above @{what}" if isinstance(function, staticmethod) else ""
+        if isinstance(function, (int, tuple)) and what != "vc.func":
+            way = f": write @{what}(block={function})"
         raise TypeError(f"{what} takes a function, not a {kind}{way}")
     code = function.__code__
     if code.co_name == "<lambda>":

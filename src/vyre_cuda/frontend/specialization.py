@@ -51,7 +51,9 @@ def bound(
     """The arguments by parameter, and the keywords that are none. TypeError for too many, and for two of one."""
     taken = [each for each in parameters if each.is_argument]
     if len(args) > len(taken):
-        raise TypeError(f"{name} takes {len(taken)} arguments; {len(args)} given")
+        outs = [each.name for each in parameters if each.kind == "out"]
+        way = f" (pass {', '.join(outs)} by out=)" if outs else ""
+        raise TypeError(f"{name} takes {len(taken)} argument{'s' * (len(taken) != 1)}; {len(args)} given{way}")
     found = {each.name: value for each, value in zip(taken, args, strict=False)}
     others: dict[str, Any] = {}
     names = {each.name for each in taken}

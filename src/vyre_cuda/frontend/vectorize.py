@@ -41,7 +41,7 @@ class Vectorized:
     """
 
     def __init__(self, function: FunctionType, block: Block, local_names: Mapping[str, Any]) -> None:
-        element = Function(function)
+        element = Function(function, "vc.vectorize")
         self._name = function.__name__
         self._parameters = parameters_of(function, element._source, local_names, choice="a type such as vc.f32")
         types = []
@@ -152,7 +152,8 @@ class Vectorized:
         assert isinstance(row.type, Type)
         if value.dtype != row.type.dtype:
             raise TypeError(
-                f"{self._name}: argument {row.name} is an array of {value.dtype}; it needs {row.type.dtype}"
+                f"{self._name}: argument {row.name} is an array of {value.dtype}; it needs {row.type.dtype} (write "
+                f"{row.name}.astype(vc.{row.type}.dtype))"
             )
         return value
 

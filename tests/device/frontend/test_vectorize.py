@@ -173,7 +173,7 @@ def test_a_kernel_calls_it_on_values() -> None:
 @pytest.mark.parametrize(
     ("args", "named", "error", "message"),
     [
-        ((np.zeros(3), 1), {}, TypeError, "argument a is an array of float64; it needs float32"),
+        ((np.zeros(3), 1), {}, TypeError, r"it needs float32 \(write a\.astype\(vc\.f32\.dtype\)\)"),
         ((1, np.array(2)), {}, TypeError, "argument b is an array of int64; it needs float32"),
         (([1.0], 1), {}, TypeError, r"argument a is a list \(write np.array"),
         ((1,), {}, TypeError, "b missing"),

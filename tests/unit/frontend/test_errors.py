@@ -83,6 +83,32 @@ def test_what_is_no_function_is_refused(decorator: Any, what: Any) -> None:
         decorator(what)
 
 
+def test_the_threads_of_a_block_are_told_to_be_an_option() -> None:
+    with pytest.raises(TypeError, match=r"not a int: write @vc\.kernel\(block=128\)"):
+        vc.kernel(128)  # type: ignore[call-overload]
+
+
+def test_a_vectorized_function_is_called_so_in_what_is_wrong_with_it() -> None:
+    with pytest.raises(vc.ProgramError, match=r"vc\.vectorize takes a function with a name"):
+        vc.vectorize(lambda x: x)
+
+    def of_two(x: vc.f32, scale: vc.f32 = 2.0) -> vc.f32:
+        return x * scale
+
+    with pytest.raises(vc.ProgramError, match="has no default: pass it in each call"):
+        vc.vectorize(of_two)
+
+
+@vc.kernel
+def filled(x: vc.Out[vc.f32]):
+    x[vc.global_id.x] = 1
+
+
+def test_an_out_among_the_arguments_is_told_to_be_passed_by_name() -> None:
+    with pytest.raises(TypeError, match=r"filled takes 0 arguments; 1 given \(pass x by out=\)"):
+        filled(np.zeros(3, np.float32))
+
+
 EAGER = """
 import numpy as np
 import vyre_cuda as vc
