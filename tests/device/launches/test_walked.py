@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,3 +115,43 @@ def test_a_reader_of_bundles_in_c(tmp_path: Path) -> None:
     assert file.shape(0, [256, 0], []) == ([256, 7], (1, 1, 1))
     with pytest.raises(ValueError, match="too little for an array that the threads go through: pass a grid"):
         file.shape(0, [257, 0], [])
+
+
+def backwards(b: Any, x: Any, n: Any) -> Any:
+    return n - 1 - vc.global_id.x
+
+
+def from_an_offset(b: Any, x: Any, n: Any) -> Any:
+    return vc.global_id.x + n
+
+
+def by_blocks(b: Any, x: Any, n: Any) -> Any:
+    return vc.block_id.x + n
+
+
+@pytest.mark.parametrize("index", [vc.i32, vc.u32, vc.i64], ids=str)
+@pytest.mark.parametrize("place", [backwards, from_an_offset, by_blocks])
+def test_a_reader_of_bundles_in_c_refuses_what_a_launch_refuses(tmp_path: Path, index: vc.Type, place: Any) -> None:
+    b = vc.Builder("walk", block=64, index=index)
+    x, n, out = b.input("x", vc.u32), b.scalar("n", index), b.output("out", vc.u32, size=3)
+    with b.if_(vc.global_id.x < x.size - n):
+        b.atomic_add(out, 0, x[place(b, x, n)])
+    program = b.build()
+    vc.bundle([program], tmp_path / "w.vyre", targets=["sm_90"], cubins=False)
+    file = BundleFile((tmp_path / "w.vyre").read_bytes())
+    refused = []
+    for size in (0, 1, 64, 65, 200):
+        for number in (0, 1, 64, 65, 150, 300, *(() if index is vc.u32 else (-1, -70))):
+            scalar = number % 2**index.bits
+            in_python = is_refused(vc.evaluate, program, np.zeros(size, np.uint32), number)
+            assert is_refused(file.shape, 0, [size, 0], [scalar]) == in_python, (size, number)
+            refused.append(in_python)
+    assert {*refused} == {False, True}
+
+
+def is_refused(launch: Any, *arguments: Any) -> bool:
+    try:
+        launch(*arguments)
+    except ValueError:
+        return True
+    return False
