@@ -108,7 +108,7 @@ def uniques(x: Any, out: Any, count: Any) -> Any:
 def _counted(found: Array, out: Any, count: Any) -> Array:
     """A result of NumPy arrays, at the beginning of `out` where that is given."""
     if (out is None) != (count is None):
-        raise TypeError("out= and count= are given together")
+        raise TypeError("out= and count= are given together: pass both or neither")
     if out is None:
         return found
     delivered(found, out[: found.size])
@@ -128,7 +128,7 @@ def _selected(
 ) -> DeviceArray:
     """What is kept of `n` elements; with `out` and `count` without waiting."""
     if (out is None) != (count is None):
-        raise TypeError("out= and count= are given together")
+        raise TypeError("out= and count= are given together: pass both or neither")
     if out is None:
         work.refuse_in_recording(name, _REMEDY)
         made, number = work.empty((most,), how.result), work.empty((1,), u64)

@@ -168,7 +168,7 @@ def test_a_graph_is_used_in_its_states_only(device: vc.Device) -> None:
         for wrong in (graph.replay, graph.update, graph.dot):
             with pytest.raises(vc.RecordingError):
                 wrong()
-    with pytest.raises(vc.RecordingError):
+    with pytest.raises(vc.RecordingError, match="only once: record another one"):
         graph.__enter__()
     with pytest.raises(vc.RecordingError), graph.repeat(3):
         pass

@@ -29,7 +29,9 @@ class Symbol:
     def default(self) -> Any:
         """The value used when a replay does not give the symbol; AttributeError if it has no default."""
         if not self.has_default:
-            raise AttributeError(f"symbol {self.name} has no default")
+            raise AttributeError(
+                f"symbol {self.name} has no default: pass one to vc.symbol, or give replay() the value"
+            )
         return self._default
 
     def __bool__(self) -> bool:

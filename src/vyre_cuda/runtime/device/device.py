@@ -161,7 +161,7 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
 
     def _begin_recording(self, graph: Graph) -> None:
         if self._recorder() is not None:
-            raise RecordingError("this thread is already recording a graph of this device")
+            raise RecordingError("this thread is already recording a graph of this device: end that recording first")
         self._recording.graph = weakref.ref(graph)  # a dropped graph no longer records
 
     def _record_zeros(self, array: DeviceArray) -> bool:

@@ -243,7 +243,7 @@ class Memory:
         if array.dtype.hasobject:
             raise TypeError(f"an array of {array.dtype} holds Python objects; it cannot be registered")
         if not array.flags.c_contiguous:
-            raise ValueError("only a C-contiguous array can be registered")
+            raise ValueError("only a C-contiguous array can be registered: copy it with np.ascontiguousarray first")
         return memory.register(self.context, array)
 
     def memory_stats(self) -> MemoryStats:

@@ -50,7 +50,7 @@ class Graph(Recorder):
 
     def __enter__(self) -> Graph:
         if self._state != "new":
-            raise RecordingError("a graph can be recorded only once")
+            raise RecordingError("a graph can be recorded only once: record another one, of device.record()")
         self.device._begin_recording(self)
         self.device.context.count_recording(1)
         self._end = weakref.finalize(self, self.device.context.count_recording, -1)
@@ -60,7 +60,7 @@ class Graph(Recorder):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if not self.is_recording:
-            raise RecordingError("the recording of this graph has ended")
+            raise RecordingError("the recording of this graph has ended: record another one, of device.record()")
         assert self._end is not None  # it is recording
         self._state = "discarded"
         self._end()

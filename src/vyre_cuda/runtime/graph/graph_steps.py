@@ -329,7 +329,7 @@ def is_host(value: Any) -> bool:
 def _check_host(array: np.ndarray[Any, Any]) -> None:
     require_array("a recorded copy", array)
     if not array.flags.c_contiguous:
-        raise ValueError("a recorded copy takes C-contiguous arrays")
+        raise ValueError("a recorded copy takes C-contiguous arrays: copy with np.ascontiguousarray first")
     if find_pinned(array) is None:
         raise RecordingError(
             "a recorded copy reads or writes host memory at every replay and needs a page-locked array: "

@@ -204,7 +204,7 @@ class Kernel(Dispatcher, Runs):
         if not isinstance(other, Kernel):
             raise TypeError(f"side_by_side takes a Kernel, not a {type(other).__name__}")
         if other.device is not self.device:
-            raise ValueError(f"{other.program.name} is a kernel on another device")
+            raise ValueError(f"{other.program.name} is a kernel on another device: compile it on this one")
         return together.side_by_side(self, other, grid, other_grid)
 
     def limits(self, grid: tuple[int, int, int] | None = None) -> list[Limit]:

@@ -369,7 +369,9 @@ def _checked_image(device: Device, image: str | bytes) -> bytes:
         )
     data = image.encode() if isinstance(image, str) else bytes(image)
     if device.properties.is_emulator and is_binary(data):
-        raise UnsupportedError("the emulator runs PTX text, not a cubin or fat binary", capability="cubin")
+        raise UnsupportedError(
+            "the emulator runs PTX text, not a cubin or fat binary: load the PTX", capability="cubin"
+        )
     return data
 
 

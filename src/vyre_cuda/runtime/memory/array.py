@@ -167,7 +167,7 @@ class DeviceArray(Span):
             graph._copy(self._flat(offset, self.count), data)
             return
         if isinstance(data, Symbol):
-            raise RecordingError(f"symbol {data.name} is used outside a recording")
+            raise RecordingError(f"symbol {data.name} is used outside a recording: pass an array there")
         if not isinstance(data, DeviceArray):
             transfers.require_array("copy_from", data)
         start = self._place("copy_from", data.dtype, offset, data.size)
@@ -231,7 +231,7 @@ class DeviceArray(Span):
             graph._fill(self, value)
             return
         if isinstance(value, Symbol):
-            raise RecordingError(f"symbol {value.name} is used outside a recording")
+            raise RecordingError(f"symbol {value.name} is used outside a recording: pass an array there")
         bits, size = bits_of(self.type, value), self.dtype.itemsize
         if size <= 4 or bits & 0xFFFFFFFF == bits >> 32:
             buffer.fill(self.offset, bits & 0xFFFFFFFF, min(size, 4), self.nbytes)

@@ -121,7 +121,7 @@ def _by_interface(value: Any, interface: dict[str, Any]) -> Foreign:
         raise ValueError("__cuda_array_interface__ names stream 0, which the protocol forbids: 1 is the legacy stream")
     dtype = np.dtype(interface["typestr"])
     if not dtype.isnative:
-        raise TypeError(f"an array of {dtype}, in another byte order than this machine's")
+        raise TypeError(f"an array of {dtype}, in another byte order than this machine's: convert it first")
     strides = interface.get("strides")
     return Foreign(
         int(address or 0),
@@ -255,7 +255,7 @@ def _host_copy(array: DeviceArray, wanted: DLDevice, versioned: bool, copy: bool
     if wanted[0] != CPU:
         raise BufferError(f"the array is on DLPack device {own_device(array.device)}, not on {wanted}")
     if copy is False:
-        raise BufferError("an array in device memory can be exported to the host only as a copy")
+        raise BufferError("an array in device memory can be exported to the host only as a copy: leave copy=False out")
     return array.numpy().__dlpack__(max_version=_NEWEST if versioned else None)
 
 

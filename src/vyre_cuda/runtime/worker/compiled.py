@@ -47,7 +47,7 @@ def _kernel_of(device: Device, kernel: Kernel | Program | ProgramSource) -> Kern
         )
     found = kernel if isinstance(kernel, Kernel) else device.compile(kernel)
     if found.device is not device:
-        raise ValueError(f"{found.program.name} is a kernel on another device")
+        raise ValueError(f"{found.program.name} is a kernel on another device: compile it on this one")
     if found.is_without_body:
         raise UnsupportedError(
             f"{found.program.name} was loaded from a bundle without its body, which a worker needs",

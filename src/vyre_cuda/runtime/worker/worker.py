@@ -215,7 +215,8 @@ class Worker(WorkerHandle):
         """
         if not self.shut(timeout):
             raise KernelTimeoutError(
-                f"calls of the worker have not ended after {timeout} s", launches=self.context.in_flight()
+                f"calls of the worker have not ended after {timeout} s; close() waits for them again",
+                launches=self.context.in_flight(),
             )
 
     def __enter__(self) -> Worker:
