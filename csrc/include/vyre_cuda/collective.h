@@ -131,7 +131,7 @@ typedef struct vyc_communicator_state {
 
 /* How far the communicator is, for a thread that watches and asks every so often: each call makes
  * an event behind the work given since the last one. While another thread is inside a call of NCCL,
- * only is_ended and waiting_ns, which is how long that call has taken, are not 0. */
+ * waiting_ns is how long that call has taken, and what is noted of it counts as given. */
 VYC_API vyc_status vyc_communicator_watch(vyc_communicator *communicator,
                                           vyc_communicator_state *state_out);
 /* End it now, also while another thread is inside a call: its work on the device stops and leaves
