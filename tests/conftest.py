@@ -19,12 +19,12 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
-from background_jobs import FIXTURES, build_folder, jobs_for, results_folder
+from background_jobs import FIXTURES, build_folder, jobs_for, launcher_folder, results_folder
 from background_work import BackgroundWork, Done
 
 import vyre_cuda as vc
@@ -34,6 +34,7 @@ from vyre_cuda.testing.emulator import Emulator
 
 _TALLY = pytest.StashKey[conformance.Tally]()
 _BACKGROUND = pytest.StashKey[BackgroundWork]()
+_BEGUN_FOR = pytest.StashKey[Collection[str]]()  # the fixtures that wait for it
 _WAITING_SECONDS = 3600  # that a test has which waits for the background, where a busy machine builds and runs it all
 
 LIBRARIES = ("torch", "cupy", "z3")
@@ -179,16 +180,37 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_waits_for)  # last, so that there is time for it
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """A run of everything waits for all that is done in the background: it begins before the tests are collected."""
+    option = session.config.option
+    is_whole = session.config.args_source is pytest.Config.ArgsSource.TESTPATHS and not option.keyword
+    if is_whole and not option.collectonly:
+        _begin_background(session.config, frozenset(FIXTURES))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was imported and collected never becomes garbage; a look through it takes 0.2 s, and tests collect often."""
     gc.collect()
     gc.freeze()
-    fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ()) if name in FIXTURES}
-    if fixtures and not session.config.option.collectonly:
-        work = session.config.stash[_BACKGROUND] = BackgroundWork()
-        is_emulator = _is_emulator(session.config)
-        is_thinned = not session.config.getoption("--long")
-        work.start(jobs_for(fixtures, work.folder, is_thinned=is_thinned, is_emulator=is_emulator))
+    if not session.config.option.collectonly:
+        names = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+        _begin_background(session.config, names.intersection(FIXTURES))
+
+
+def _begin_background(config: pytest.Config, fixtures: Collection[str]) -> None:
+    """Begin what these fixtures wait for; nothing where just that has begun."""
+    begun = config.stash.get(_BACKGROUND, None)
+    if begun is not None and config.stash[_BEGUN_FOR] == fixtures:
+        return
+    if begun is not None:
+        begun.stop()
+        del config.stash[_BACKGROUND]
+    if fixtures:
+        work = config.stash[_BACKGROUND] = BackgroundWork()
+        config.stash[_BEGUN_FOR] = fixtures
+        is_thinned = not config.getoption("--long")
+        work.start(jobs_for(fixtures, work.folder, is_thinned=is_thinned, is_emulator=_is_emulator(config)))
 
 
 def _waits_for(item: pytest.Item) -> int:
@@ -238,6 +260,15 @@ def native_runs(request: pytest.FixtureRequest, native_build: Path) -> Callable[
 def typed_package(request: pytest.FixtureRequest) -> Done:
     """What mypy said about the package."""
     return request.config.stash[_BACKGROUND].wait("typed_package")
+
+
+@pytest.fixture(scope="session")
+def launcher(request: pytest.FixtureRequest) -> Path:
+    """The launcher of `launched_programs`, built."""
+    work = request.config.stash[_BACKGROUND]
+    done = work.wait("launcher")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return launcher_folder(work.folder) / "kernels"
 
 
 def _benchmark(request: pytest.FixtureRequest, name: str) -> tuple[Path, str]:

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from launched_programs import positive, saxpy
 
 import vyre_cuda as vc
 
-from .test_launcher import positive, saxpy
 from .tools import EMULATOR, ROOT, attempt, call
 
 CPP = Path(__file__).parent / "cpp"

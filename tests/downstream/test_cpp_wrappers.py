@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from launched_programs import TYPES, blend, held, positive, saxpy, twice
 
 import vyre_cuda as vc
 from vyre_cuda.bundles.cpp import KernelFacts, class_name, header
 from vyre_cuda.cli.command import main
 
 from .test_cpp_header import COMPILERS, CPP, INCLUDE, STRICT, build
-from .test_launcher import TYPES, blend, held, positive, saxpy, twice
 from .tools import EMULATOR, attempt, call
 
 

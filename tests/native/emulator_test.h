@@ -14,9 +14,22 @@
 #include "../../csrc/emulator/driver/call.h"
 #include "../../csrc/emulator/driver/control.h"
 
-[[noreturn]] inline void fail(const char *file, int line, const std::string &what) {
-  std::fprintf(stderr, "%s:%d: %s\n", file, line, what.c_str());
+[[noreturn]] inline void fail(const char *file, int line, const char *what) {
+  std::fprintf(stderr, "%s:%d: %s\n", file, line, what);
   std::_Exit(1);
+}
+
+[[noreturn]] inline void fail(const char *file, int line, const std::string &what) {
+  fail(file, line, what.c_str());
+}
+
+// A function, because a thousand copies of what it does took most of the compiler's time.
+template <class Expected, class Actual>
+void check_equal(const char *file, int line, const char *text, const Expected &expected,
+                 const Actual &actual) {
+  if (expected == actual) return;
+  fail(file, line,
+       std::string(text) + " is " + std::to_string(actual) + ", not " + std::to_string(expected));
 }
 
 #define CHECK(condition)                                                                           \
@@ -24,15 +37,7 @@
     if (!(condition)) fail(__FILE__, __LINE__, "false: " #condition);                              \
   } while (0)
 
-#define EQUAL(expected, actual)                                                                    \
-  do {                                                                                             \
-    const auto expected_ = (expected);                                                             \
-    const auto actual_ = (actual);                                                                 \
-    if (!(expected_ == actual_)) {                                                                 \
-      fail(__FILE__, __LINE__,                                                                     \
-           #actual " is " + std::to_string(actual_) + ", not " + std::to_string(expected_));       \
-    }                                                                                              \
-  } while (0)
+#define EQUAL(expected, actual) check_equal(__FILE__, __LINE__, #actual, (expected), (actual))
 
 // The first argument is the CUresult that the call must give.
 #define GIVES(expected, call) EQUAL(static_cast<int>(expected), static_cast<int>(call))

@@ -12,7 +12,7 @@ from pathlib import Path
 from background_work import Job
 
 import vyre_cuda as vc
-from vyre_cuda.locations import EMULATOR_LIBRARY
+from vyre_cuda.locations import EMULATOR_LIBRARY, get_cmake_dir
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
@@ -21,6 +21,7 @@ LABELS = ("native", "emulator", "explorer", "fuzz")
 FIXTURES = (
     "native_build",
     "typed_package",
+    "launcher",
     "dispatch_benchmark",
     "curves_benchmark",
     "algorithms_benchmark",
@@ -36,6 +37,8 @@ def jobs_for(fixtures: Collection[str], folder: Path, *, is_thinned: bool, is_em
         made.append(_build(folder, is_thinned=is_thinned, everything=is_emulator))
     if "typed_package" in fixtures:
         made.append(_job("typed_package", folder, ((sys.executable, "-m", "mypy"),)))
+    if "launcher" in fixtures:
+        made.append(_launcher(folder))
     for name, words in (
         ("dispatch_benchmark", ("bench_dispatch.py", "--quick", "--rounds", "2", "--peers", "cupy")),
         ("curves_benchmark", ("curves.py", "--quick")),
@@ -51,6 +54,11 @@ def jobs_for(fixtures: Collection[str], folder: Path, *, is_thinned: bool, is_em
 def build_folder(folder: Path) -> Path:
     """Where the C layer and the native programs are built."""
     return folder / "build"
+
+
+def launcher_folder(folder: Path) -> Path:
+    """Where the launcher of `launched_programs` is built."""
+    return folder / "launcher" / "build"
 
 
 def results_folder(folder: Path, name: str) -> Path:
@@ -70,6 +78,19 @@ def _build(folder: Path, *, is_thinned: bool, everything: bool) -> Job:
     configure = (cmake, "-S", str(ROOT), "-B", where, "-G", "Ninja", python, *options)
     commands = (configure, (cmake, "--build", where)) if everything else (configure,)
     return _job("native_build", folder, commands)
+
+
+def _launcher(folder: Path) -> Job:
+    """Write the launcher, and build it as a user would, with all warnings."""
+    build = launcher_folder(folder)
+    place = build.parent
+    place.mkdir()
+    cmake = _program("cmake")
+    flags = "-Wall -Wextra -Wpedantic -Wconversion -Werror"
+    options = [f"-Dvyre_cuda_DIR={get_cmake_dir()}", "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_CXX_FLAGS={flags}"]
+    write = (sys.executable, str(ROOT / "tests" / "support" / "launched_programs.py"), str(place))
+    configure = (cmake, "-S", str(place / "sources"), "-B", str(build), "-G", "Ninja", *options)
+    return _job("launcher", folder, (write, configure, (cmake, "--build", str(build))))
 
 
 def _run(label: str, folder: Path, *, is_thinned: bool) -> Job:

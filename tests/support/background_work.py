@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 _SECONDS_BETWEEN_LOOKS = 0.02
+_SECONDS_TO_END = 5.0  # for compilers and what started them, which write to the folder until they have ended
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class BackgroundWork:
     """Jobs that have begun. `folder` is theirs."""
 
     def __init__(self) -> None:
-        self._place = tempfile.TemporaryDirectory(prefix="vyre-background-")
+        self._place = tempfile.TemporaryDirectory(prefix="vyre-background-", ignore_cleanup_errors=True)
         self._process: subprocess.Popen[bytes] | None = None
         self.folder = Path(self._place.name)
 
@@ -67,7 +68,18 @@ class BackgroundWork:
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, 15)
             self._process.wait()
+            end = time.monotonic() + _SECONDS_TO_END
+            while _has_processes(self._process.pid) and time.monotonic() < end:
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
         self._place.cleanup()
+
+
+def _has_processes(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _do(folder: Path, job: Job) -> None:

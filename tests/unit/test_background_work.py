@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -47,3 +48,19 @@ def test_what_still_runs_is_ended(work: BackgroundWork) -> None:
     work.stop()
 
     assert not folder.exists()
+
+
+@pytest.mark.thin
+def test_nothing_is_written_to_a_folder_that_is_gone(work: BackgroundWork) -> None:
+    """What a job has started, too: here it ends when it has written something else."""
+    waiting = "import pathlib, signal, sys, time; folder = pathlib.Path(sys.argv[1])\n"
+    waiting += "def end(*_): time.sleep(0.05); (folder / 'late').mkdir(parents=True); sys.exit()\n"
+    waiting += "signal.signal(signal.SIGTERM, end); (folder / 'begun').touch(); time.sleep(1000)"
+    job = Job("late", ((sys.executable, "-c", waiting, str(work.folder)),), "/")
+    work.start([job])
+    while not (work.folder / "begun").exists():
+        time.sleep(0.01)
+    work.stop()
+
+    time.sleep(0.1)
+    assert not work.folder.exists()

@@ -278,7 +278,7 @@ def test_ranks_that_are_given_other_calls_are_told_at_the_limit(devices, differs
             comm.ranks[0].all_reduce(xs[0])
             comm.ranks[1].all_reduce(other, op="max" if differs == "op" else "add")
         for rank in comm.ranks:
-            rank._watcher.limit = 0.5
+            rank._watcher.limit = 0.1
 
         for x in (xs[0], other):
             with pytest.raises(vc.CommunicationError, match="has not ended after"):
