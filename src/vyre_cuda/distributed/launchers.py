@@ -24,7 +24,7 @@ _MPI = (
         "OMPI_COMM_WORLD_LOCAL_SIZE",
         ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
     ),
-    ("MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ("PMI_JOBID", "HYDI_CONTROL_FD", "PMI_PORT")),
+    ("MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ("PMI_JOBID", "PMI_PORT")),
 )
 
 
@@ -58,10 +58,28 @@ def _mpi(e: Mapping[str, str]) -> Place | None:
         if rank not in e or size not in e:
             continue
         is_one_machine = _number(e, local_size, -1) == _number(e, size)
-        job = next((e[key] for key in jobs if key in e), str(os.getppid()))
+        job = next((e[key] for key in jobs if key in e), None)
+        if job is None:  # one number for several machines, and so for all jobs that go over several
+            job = str(_starter(rank)) if is_one_machine else ""
         address, port = _meeting(e, name, "127.0.0.1" if is_one_machine else None, job)
         return Place(_number(e, rank), _number(e, size), _number(e, local_rank, 0), address, port, name)
     return None
+
+
+def _starter(variable: str) -> int:
+    """The process that started the ranks of this machine: the nearest one above without the variable, as ranks may be
+    started by a shell."""
+    process = os.getppid()
+    while process > 1:
+        try:
+            with open(f"/proc/{process}/environ", "rb") as file:
+                if not any(entry.startswith(f"{variable}=".encode()) for entry in file.read().split(b"\0")):
+                    break
+            with open(f"/proc/{process}/stat", "rb") as file:
+                process = int(file.read().rpartition(b")")[2].split()[1])
+        except OSError:  # it is another user's, or has ended
+            break
+    return process
 
 
 def _slurm(e: Mapping[str, str]) -> Place | None:

@@ -384,6 +384,38 @@ def first_stopped(device: vc.Device) -> None:
         print("told", error, flush=True)
 
 
+def _say(what: str, text: str) -> None:
+    """To the test, also where what started this process is gone, and with it the output."""
+    path = os.path.join(os.environ["SAID_IN"], what)
+    with open(path + ".part", "w") as file:
+        file.write(text)
+    os.rename(path + ".part", path)
+
+
+def _heard(what: str) -> None:
+    while not os.path.exists(os.path.join(os.environ["SAID_IN"], what)):
+        time.sleep(0.01)
+
+
+def under_mpiexec(device: vc.Device) -> None:
+    """The last rank takes part in one collective alone, and stops itself where the test says so; all end."""
+    with vc.distributed.join(device, timeout=JOINS_WITHIN) as comm:
+        comm.all_reduce(device.zeros(4, vc.f32)).numpy()
+        _say(f"here {comm.rank}", str(os.getpid()))
+        if comm.rank == comm.size - 1:
+            if os.environ.get("STOPS"):
+                os.kill(os.getpid(), signal.SIGSTOP)
+            for rank in range(comm.size - 1):
+                _heard(f"told {rank}")
+            return
+        _heard("go on")
+        comm._watcher.limit = 2.0
+        try:
+            comm.all_reduce(device.zeros(4, vc.f32)).numpy()
+        except vc.CommunicationError as error:
+            _say(f"told {comm.rank}", str(error))
+
+
 def two_killed_in_recordings(device: vc.Device) -> None:
     """The first and the last rank end while they record, when all have joined."""
 

@@ -27,18 +27,6 @@ def test_ranks_join_as_their_launcher_says(start, launcher):
         assert f"sums hold {rank} {len(ended)}" in output
 
 
-@pytest.mark.mpiexec
-def test_mpiexec_starts_ranks(nccl, gpus, device_name):
-    kind = "emulator" if str(device_name).startswith("emulator") else "cuda"
-    size = min(gpus, 4)
-    command = ["mpiexec", "-n", str(size), sys.executable, str(RANK), kind, "sums"]
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(command, env=os.environ | nccl | as_root, capture_output=True, text=True, timeout=240)
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("sums hold") == size
-
-
 @pytest.mark.torch
 def test_torchrun_starts_ranks(nccl, gpus, device_name):
     kind = "emulator" if str(device_name).startswith("emulator") else "cuda"
