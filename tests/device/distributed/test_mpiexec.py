@@ -17,8 +17,10 @@ import pytest
 
 from vyre_cuda.distributed.launchers import place_of
 
-RANK = Path(__file__).with_name("rank.py")
-ENDS_WITHIN = 400.0  # seconds, on a machine that does much else
+from .started_ranks import ENDS_WITHIN, RANK
+
+pytestmark = pytest.mark.timeout(ENDS_WITHIN + 200)
+
 OPEN_MPI = {  # may start as many as the test wants, whoever runs it
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
