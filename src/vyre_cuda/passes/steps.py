@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from enum import Enum
 
@@ -86,8 +87,9 @@ class Step:
         return self.origins or ((self.program.name, self.program.source or _first_source(self.program)),)
 
     def lines(self) -> str:
-        """Where its programs are, for messages: `scale (a.py:3), shift (a.py:9)`."""
-        return ", ".join(f"{name} ({at[0]}:{at[1]})" if at else name for name, at in self.made_of)
+        """Where its programs are, for messages, each once: `scale (a.py:3) 2 times, shift (a.py:9)`."""
+        counts = Counter(f"{name} ({at[0]}:{at[1]})" if at else name for name, at in self.made_of)
+        return ", ".join(f"{text} {count} times" if count > 1 else text for text, count in counts.items())
 
 
 def _first_source(program: Program) -> Source | None:

@@ -259,6 +259,18 @@ def test_the_compile_curve_can_have_times_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.thin
+def test_the_fuse_curve_has_each_kind_and_number_of_steps(tmp_path: Path) -> None:
+    child = run_script("fuse_curve.py", "--steps", "32", "64", "--kinds", "alike", "apart", "--output", tmp_path)
+
+    assert child.returncode == 0, child.stderr
+    (path,) = tmp_path.glob("*-fuse-curve.json")
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    nodes = {(row["kind"], row["steps"]): row["nodes"] for row in rows}
+    assert nodes == {("alike", 32): 1, ("alike", 64): 1, ("apart", 32): 32, ("apart", 64): 64}
+    assert all(row["calls_a_step"] > 0 for row in rows)
+
+
+@pytest.mark.thin
 def test_the_offline_figures_are_positive_and_named(tmp_path: Path) -> None:
     child = run_script("bench_offline.py", "--quick", "--output", tmp_path)
 

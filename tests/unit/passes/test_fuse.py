@@ -247,3 +247,12 @@ def test_pairs_that_share_in_another_way_are_asked_apart() -> None:
     ]
     kinds = [None if why is None else why.kind for why in found]
     assert kinds == [None, Kind.OVERLAP, None, None, None, None, None]
+
+
+def test_programs_that_were_merged_several_times_are_named_once() -> None:
+    same = program()
+    (group,) = decide([step(same, array(a), array(b)) for a, b in pairwise(range(4))])
+    assert group.step is not None
+    (text,) = group.step.lines().split(", ")
+    assert text.startswith("scale (")
+    assert text.endswith(") 3 times")
