@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from vyre_cuda._native.collective import collective as native
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.distributed import recording
 from vyre_cuda.distributed.elements import combined_type, moved, op_of, part_of, require, require_size
-from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError, RecordingError
+from vyre_cuda.errors import CommunicationError, RecordingError
 from vyre_cuda.runtime.graph.graph_steps import kept
 from vyre_cuda.runtime.graph.temporary import Temporary
 
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.graph.collective_step import CollectiveStep
     from vyre_cuda.runtime.graph.graph import Graph
     from vyre_cuda.runtime.memory.array import DeviceArray
-
-# Seconds that work may need to end when an exception leaves the group: others may never be given what it waits for.
-AFTER_EXCEPTION = 5.0
 
 
 class Communicator:
@@ -304,9 +300,7 @@ class Communicator:
 
     def close(self) -> None:
         """Wait for the device's work and leave the group. Graphs that have its collectives end before; their replays
-        are refused from then on. Closing again does nothing. NCCL's memory stays until all ranks of the machine have
-        left, for which this waits some seconds.
-        """
+        are refused from then on. Closing again does nothing."""
         self._watcher.close(self._member)
         if self._one_shot is not None and not self._member.is_closed:
             self._one_shot.leave()
@@ -321,11 +315,7 @@ class Communicator:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        try:
-            if kind is not None and not self.is_closed:
-                self._give_up()
-        finally:
-            self.close()
+        self.close()
 
     __reduce_ex__ = refuse_pickle
 
@@ -333,14 +323,6 @@ class Communicator:
         return f"<vyre_cuda.distributed.Communicator rank {self.rank} of {self.size} on {self.device.properties.label}>"
 
     # ---- inside -----------------------------------------------------------------------------------------------------
-
-    def _give_up(self) -> None:
-        """After an exception: work that has not ended soon is ended."""
-        with suppress(Error):  # of work before, which its waits have told
-            try:
-                self.device.synchronize(AFTER_EXCEPTION)
-            except KernelTimeoutError:
-                self._member.abort("an exception left the group, with work that had not ended")
 
     def _run(
         self,
