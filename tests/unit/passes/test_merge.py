@@ -111,7 +111,7 @@ def test_ten_steps_one_after_the_other_are_those_at_once() -> None:
     check(lambda p, **given: vc.evaluate(p, **given), steps, at_once)
     assert [name for name, _ in folded.origins] == ["scale"] + ["shift"] * 9
     assert folded.origins == at_once.origins
-    assert folded.lines().count("merged_steps.py:") == 10
+    assert folded.lines().endswith(") 9 times")
     assert loads(at_once) == 1
 
 
