@@ -301,3 +301,22 @@ def calls_for(values: int) -> int:
 
 def test_the_work_grows_with_the_program_alone() -> None:
     assert calls_for(200) < 5 * calls_for(50)
+
+
+def test_a_place_for_each_block_may_be_for_more_blocks_than_there_are():
+    b = vc.Builder("counts", block=64)
+    x, done = b.inout("x", vc.u32), b.inout("done", vc.u32)
+    with b.if_(vc.thread_id.x == 0):
+        x[1] = vc.block_id.x
+        b.atomic_add(done, vc.block_id.x, 1)
+
+    assert walks(b.build()) == ()
+
+
+def test_a_bitcast_of_a_number_is_no_place():
+    b = vc.Builder("bits")
+    x = b.inout("x", vc.u32)
+    at = b.let("at", vc.bitcast(vc.u32(3), vc.u32))
+    x[at] = 1
+
+    assert walks(b.build()) == ()

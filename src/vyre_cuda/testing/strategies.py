@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from vyre_cuda.ir.builder import functions as vc
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.handles import Buffer, Index
 from vyre_cuda.ir.builder.values import Value
+from vyre_cuda.ir.call.call import bind
 from vyre_cuda.ir.core.nodes import WARP_SIZE
 from vyre_cuda.ir.core.ops import ATOMICS, OPS, SCOPES, WARP_OPS, AtomicOp, Op, WarpOp, warp_result_type
 from vyre_cuda.ir.core.program import Program
@@ -39,8 +41,22 @@ def programs(*, statements: int = 6) -> st.SearchStrategy[Program]:
 
 @st.composite
 def programs_with_inputs(draw: st.DrawFn, *, statements: int = 6) -> tuple[Program, Arguments]:
-    """A program and arguments for it: every parameter but the outs, in declared order."""
-    return _Draft(draw).finish(statements)
+    """A program and arguments for it: every parameter but the outs, in declared order. A launch without `grid=` takes
+    them."""
+    program, arguments = _Draft(draw).finish(statements)
+    assume(not _leaves_out(program, arguments))
+    return program, arguments
+
+
+def _leaves_out(program: Program, arguments: Arguments) -> bool:
+    """Whether a launch is refused because it has fewer threads than the elements that these walk through."""
+    try:
+        bind(program, arguments, {})
+    except ValueError as error:
+        if "would be left out" in str(error):
+            return True
+        raise
+    return False
 
 
 @st.composite

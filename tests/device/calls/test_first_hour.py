@@ -252,7 +252,7 @@ MISTAKES: dict[str, tuple[Callable[[Things], Any], type[Exception], str]] = {
     "a copied Builder": (lambda t: copy.copy(vc.Builder("b")), TypeError, "Program"),
     "np.asarray": (lambda t: np.asarray(t.x), TypeError, r"\.numpy\(\)"),
     "a truth value": (lambda t: bool(vc.global_id.x < 3), TypeError, r"b\.if_"),
-    "a sum with NumPy": (lambda t: t.x + X, TypeError, "ufuncs"),
+    "a sum with NumPy": (lambda t: t.x + X, TypeError, "has no arithmetic"),
     "a loop over an array": (lambda t: list(t.x), TypeError, "iterable"),
     "a slice with a step": (lambda t: t.x[::2], ValueError, "step"),
     "an index beyond": (lambda t: t.x[8], IndexError, "8 elements"),

@@ -283,6 +283,8 @@ class Numbers:
 
     def _limited(self, expr: Apply, of: list[Place]) -> Place | None:
         """What a division, a minimum or a choice leaves of a place."""
+        if len(of) < 2:
+            return None
         place, limit = (of[1], of[0]) if of[0].kind == "constant" else (of[0], of[1])
         value = limit.constant
         match expr.op:

@@ -199,13 +199,16 @@ def _along(
         places, (whole, *_) = [place for place, _ in numbered], [whole for _, whole in numbered]
         yield from _walked(Size(index, parameter.name), whole, places, used, further, numbers.block)
         return
+    by_block = parameter.kind == "in"  # a place for each block may be for more blocks than there are
     extents = [Size(index, parameter.name, None, axis) for axis in range(parameter.ndim)]
     if not parameter.shape:
         extents = [Size(index, parameter.name)]
     used = [(at, bounds | numbers.inside(at, extents)) for at, bounds in used]
     for axis, extent in enumerate(extents):
         parts = [each.indices[axis] if isinstance(each, Position) else each for each, _ in used]
-        yield from _walked(extent, extent, [numbers.place(part) for part in parts], used, further, numbers.block)
+        at = [numbers.place(part) for part in parts]
+        if by_block or all(place is None or place.kind != "block_id" for place in at):
+            yield from _walked(extent, extent, at, used, further, numbers.block)
 
 
 def _walked(
