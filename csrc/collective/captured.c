@@ -120,9 +120,9 @@ static vyc_status capture(vyc_communicator *c, vyc_capturing *capturing, vyc_end
                           uint32_t count) {
   VYC_TRY(capturing->is_open ? follow(capturing, behind)
                              : open_capture(capturing, c->child.context, into, behind));
-  atomic_store_explicit(&c->call_began_ns, vyc__now_ns(), memory_order_relaxed);
+  vyc__call_begins(c);
   const vyc_status status = give_all(c, all, count, capturing->stream);
-  atomic_store_explicit(&c->call_began_ns, 0, memory_order_relaxed);
+  vyc__call_ends(c);
   return status == VYC_OK ? take_ends(capturing, ends_out) : status;
 }
 

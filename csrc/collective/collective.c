@@ -117,29 +117,50 @@ int vyc__nccl_give(const vyc_communicator *c, const vyc_collective *w, CUstream 
   }
 }
 
+static _Thread_local bool is_starting; /* this thread starts a group, which is one call */
+
 /* The lock is held. */
 static vyc_status give(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
   const uint64_t bytes = w->count * element_bytes[w->type];
   if (w->kind == VYC_ALL_REDUCE && vyc__one_shot_takes(c, bytes))
     return vyc__one_shot_give(c, w, bytes, stream); /* which does not wait */
-  atomic_store_explicit(&c->call_began_ns, vyc__now_ns(), memory_order_relaxed);
+  if (!is_starting) vyc__call_begins(c);
   const int result = vyc__nccl_give(c, w, stream);
+  if (!is_starting) vyc__call_ends(c);
+  if (result == VYC_NCCL_SUCCESS) return VYC_OK;
+  VYC_TRY(vyc__communicator_check(c, names[w->kind])); /* it was ended meanwhile: that is why */
+  return vyc__nccl_failed(c->nccl, result, names[w->kind]);
+}
+
+/* A look of another thread at what a call has noted is whole where it finds one time before and
+ * after it. */
+void vyc__call_begins(vyc_communicator *c) {
+  atomic_store_explicit(&c->call_began_ns, vyc__now_ns(), memory_order_release);
+}
+void vyc__call_ends(vyc_communicator *c) {
   atomic_store_explicit(&c->call_began_ns, 0, memory_order_relaxed);
-  return result == VYC_NCCL_SUCCESS ? VYC_OK : vyc__nccl_failed(c->nccl, result, names[w->kind]);
+  atomic_thread_fence(memory_order_release);
+}
+
+static uint64_t digest_with(uint64_t digest, uint64_t word) {
+  return (digest ^ word) * UINT64_C(0x100000001B3);
 }
 
 /* What ranks compare where one waits for ever: sends and receives differ by rank. */
 void vyc__collective_note(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
-  c->issued++;
-  atomic_store_explicit(&c->last_stream, stream, memory_order_relaxed);
-  c->last_kind = w->kind;
-  c->last_type = w->type;
-  c->last_count = w->count;
+  const memory_order relaxed = memory_order_relaxed;
+  const uint64_t issued = atomic_load_explicit(&c->issued, relaxed);
+  uint64_t digest = atomic_load_explicit(&c->digest, relaxed);
+  atomic_store_explicit(&c->issued, issued + 1, relaxed);
+  atomic_store_explicit(&c->last_stream, stream, relaxed);
+  atomic_store_explicit(&c->last_kind, w->kind, relaxed);
+  atomic_store_explicit(&c->last_type, w->type, relaxed);
+  atomic_store_explicit(&c->last_count, w->count, relaxed);
   if (w->kind >= VYC_SEND) return;
-  const uint64_t words[2] = {(uint64_t)w->kind << 32 | w->type << 16 | w->op << 8 | 1, w->count};
-  for (int i = 0; i < 2; i++) c->digest = (c->digest ^ words[i]) * UINT64_C(0x100000001B3);
-  if (w->kind == VYC_BROADCAST)
-    c->digest = (c->digest ^ (uint64_t)w->peer) * UINT64_C(0x100000001B3);
+  digest = digest_with(digest, (uint64_t)w->kind << 32 | w->type << 16 | w->op << 8 | 1);
+  digest = digest_with(digest, w->count);
+  if (w->kind == VYC_BROADCAST) digest = digest_with(digest, (uint64_t)w->peer);
+  atomic_store_explicit(&c->digest, digest, relaxed);
 }
 
 vyc_status vyc__collective_give(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
@@ -217,8 +238,8 @@ vyc_status vyc_collectives_begin(void) {
   return VYC_OK;
 }
 
-/* NCCL gets all of them at once here, so that a group that is cancelled starts nothing. */
-static vyc_status start(void) {
+/* In the end of the group NCCL waits for other ranks, where it does. */
+static vyc_status give_group(void) {
   int result = mine.nccl->ncclGroupStart();
   if (result != VYC_NCCL_SUCCESS) return vyc__nccl_failed(mine.nccl, result, "ncclGroupStart");
   vyc_status status = VYC_OK;
@@ -226,8 +247,19 @@ static vyc_status start(void) {
     status = vyc__collective_give(mine.all[i].communicator, &mine.all[i].collective,
                                   mine.all[i].on.stream);
   result = mine.nccl->ncclGroupEnd();
-  if (status == VYC_OK && result != VYC_NCCL_SUCCESS)
-    status = vyc__nccl_failed(mine.nccl, result, "ncclGroupEnd");
+  if (status != VYC_OK || result == VYC_NCCL_SUCCESS) return status;
+  for (uint32_t i = 0; i < mine.count; i++) /* one was ended meanwhile: that is why */
+    VYC_TRY(vyc__communicator_check(mine.all[i].communicator, "ncclGroupEnd"));
+  return vyc__nccl_failed(mine.nccl, result, "ncclGroupEnd");
+}
+
+/* NCCL gets all of them at once here, so that a group that is cancelled starts nothing. */
+static vyc_status start(void) {
+  for (uint32_t i = 0; i < mine.count; i++) vyc__call_begins(mine.all[i].communicator);
+  is_starting = true;
+  const vyc_status status = give_group();
+  is_starting = false;
+  for (uint32_t i = 0; i < mine.count; i++) vyc__call_ends(mine.all[i].communicator);
   return status;
 }
 

@@ -1,136 +1,87 @@
 /* Communicators: how they begin, are watched, and end.
  *
- * NCCL waits without a limit for ranks that never come, so a thread of its own makes the call; who
- * runs out of time leaves it behind, and it cleans up if it ever returns. */
-#define _POSIX_C_SOURCE 200809L
+ * NCCL waits without a limit for ranks that never come or never leave: see apart.c. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "room.h"
 
 /* ---- beginning ------------------------------------------------------------------------------ */
 
-typedef struct beginning {
-  const vyc_nccl *nccl;
-  const vyc_driver *driver;
-  CUcontext handle;
-  vyc_nccl_id id;
-  int rank, size;
-  pthread_mutex_t lock; /* guards the rest */
-  pthread_cond_t over;
-  bool is_over, is_left;
-  int result;
-  vyc_nccl_comm comm;
-} beginning;
-
-static void beginning_free(beginning *b) {
-  pthread_cond_destroy(&b->over);
-  pthread_mutex_destroy(&b->lock);
-  free(b);
-}
-
-static void *begin(void *data) {
-  beginning *b = data;
-  vyc_nccl_comm comm = NULL;
-  int result = b->driver->cuCtxSetCurrent(b->handle) == CUDA_SUCCESS ? VYC_NCCL_SUCCESS : 1;
-  if (result == VYC_NCCL_SUCCESS)
-    result = b->nccl->ncclCommInitRank(&comm, b->size, b->id, b->rank);
-  pthread_mutex_lock(&b->lock);
-  b->result = result;
-  b->comm = comm;
-  b->is_over = true;
-  const bool is_left = b->is_left;
-  pthread_cond_signal(&b->over);
-  pthread_mutex_unlock(&b->lock);
-  if (!is_left) return NULL;
-  if (result == VYC_NCCL_SUCCESS) b->nccl->ncclCommAbort(comm);
-  beginning_free(b);
-  return NULL;
-}
-
-static struct timespec at_limit(int64_t timeout_ns) {
-  struct timespec at;
-  clock_gettime(CLOCK_MONOTONIC, &at);
-  const int64_t ns = at.tv_nsec + timeout_ns % 1000000000;
-  at.tv_sec += timeout_ns / 1000000000 + ns / 1000000000;
-  at.tv_nsec = ns % 1000000000;
-  return at;
-}
-
-/* False: time ran out, and the thread frees `b`. */
-static bool await(beginning *b, int64_t timeout_ns) {
-  const struct timespec limit = at_limit(timeout_ns < 0 ? 0 : timeout_ns);
-  pthread_mutex_lock(&b->lock);
-  int error = 0;
-  while (!b->is_over && error == 0)
-    error = timeout_ns < 0 ? pthread_cond_wait(&b->over, &b->lock)
-                           : pthread_cond_timedwait(&b->over, &b->lock, &limit);
-  const bool is_over = b->is_over;
-  b->is_left = !is_over;
-  pthread_mutex_unlock(&b->lock);
-  return is_over;
-}
-
-static beginning *beginning_new(vyc_context *context, const vyc_nccl *nccl, const uint8_t *id,
-                                int32_t rank, int32_t size) {
-  beginning *b = calloc(1, sizeof *b);
-  if (b == NULL) return NULL;
-  b->nccl = nccl;
-  b->driver = context->driver;
-  b->handle = context->handle;
-  memcpy(b->id.bytes, id, sizeof b->id.bytes);
-  b->rank = rank;
-  b->size = size;
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&b->over, &attributes);
-  pthread_condattr_destroy(&attributes);
-  pthread_mutex_init(&b->lock, NULL);
-  return b;
-}
-
 /* NCCL's communicator, without a lock or a gate of the context: it may take long. */
 static vyc_status meet(vyc_nccl_comm *comm_out, vyc_context *context, const vyc_nccl *nccl,
                        const uint8_t *id, int32_t rank, int32_t size, int64_t timeout_ns) {
-  beginning *b = beginning_new(context, nccl, id, rank, size);
-  pthread_t thread;
-  if (b == NULL) return vyc__fail(VYC_E_MEMORY, "communicator", "out of host memory");
-  if (pthread_create(&thread, NULL, begin, b) != 0) {
-    beginning_free(b);
-    return vyc__fail(VYC_E_MEMORY, "communicator", "no thread could be started");
-  }
-  pthread_detach(thread);
-  if (!await(b, timeout_ns))
+  int result = 0;
+  vyc_nccl_call *call = vyc__nccl_begin(context, nccl, id, rank, size);
+  if (call == NULL) return vyc__fail(VYC_E_MEMORY, "communicator", "no thread could be started");
+  if (!vyc__nccl_await(call, timeout_ns, &result, comm_out))
     return vyc__fail(VYC_E_TIMEOUT, "communicator",
                      "rank %d of %d waited %.1f s for the other ranks, and some did not come", rank,
                      size, (double)timeout_ns / 1e9);
-  const int result = b->result;
-  *comm_out = b->comm;
-  beginning_free(b);
   return result == VYC_NCCL_SUCCESS ? VYC_OK : vyc__nccl_failed(nccl, result, "ncclCommInitRank");
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */
+
+/* The first of several ends alone: `ended` was false. A look that began before that is waited for,
+ * because it asks NCCL for the communicator's error. */
+static void begin_end(vyc_communicator *c, vyc_nccl_call_kind how) {
+  pthread_mutex_lock(&c->look_lock);
+  pthread_mutex_unlock(&c->look_lock);
+  vyc_nccl_call *call = vyc__nccl_end(how, c->child.context, c->nccl, c->comm);
+  if (call != NULL)
+    atomic_store(&c->ending, call);
+  else
+    vyc__log(c->child.context, VYC_LOG_WARNING,
+             "no thread could be started: NCCL's communicator is not ended");
+}
+
+/* NCCL ends the ranks of one machine together, so where others stay in the group, its threads and
+ * its memory stay until they leave, too. */
+static void await_ending(vyc_communicator *c, int64_t timeout_ns) {
+  int result = 0;
+  vyc_nccl_comm comm = NULL;
+  vyc_nccl_call *call = atomic_exchange(&c->ending, NULL);
+  if (call != NULL && !vyc__nccl_await(call, timeout_ns, &result, &comm) && timeout_ns > 0)
+    vyc__log(c->child.context, VYC_LOG_INFO,
+             "rank %d has left its group before others: NCCL keeps its memory until they leave",
+             c->rank);
+}
+
+/* Whether a call of another thread is in NCCL, where the end of a group is without the lock. None
+ * begins any more. */
+static bool is_in_call(vyc_communicator *c) {
+  while (pthread_mutex_trylock(&c->lock) != 0) {
+    if (atomic_load(&c->call_began_ns) != 0) return true;
+    vyc__sleep_us(VYC_SLEEP_MIN_US); /* a look has it, for a moment, or a call that begins */
+  }
+  pthread_mutex_unlock(&c->lock);
+  return atomic_load(&c->call_began_ns) != 0;
+}
+
+/* No look uses it any more, since `closed` is true. */
+static void end_event(vyc_communicator *c) {
+  pthread_mutex_lock(&c->look_lock);
+  if (c->event != NULL) c->child.context->driver->cuEventDestroy(c->event);
+  pthread_mutex_unlock(&c->look_lock);
+}
 
 /* The work on it has ended where that is possible; NCCL's own end would wait for it for ever. */
 static void close_membership(vyc_communicator *c) {
   vyc_context *context = c->child.context;
   if (atomic_exchange(&c->closed, true)) return;
   const bool is_free = vyc__captors_end(c);
-  if (c->event != NULL) context->driver->cuEventDestroy(c->event);
+  end_event(c);
   vyc__one_shot_close(c, is_free);
   vyc__communicator_end(context);
-  if (atomic_exchange(&c->ended, true)) return;
-  const bool is_idle = vyc__await_end(context);
-  if (!is_free) return; /* NCCL would wait for the graphs for ever: it keeps what it has */
-  pthread_mutex_lock(&c->lock);
-  if (is_idle)
-    c->nccl->ncclCommDestroy(c->comm);
-  else
-    c->nccl->ncclCommAbort(c->comm);
-  pthread_mutex_unlock(&c->lock);
+  int64_t patience = VYC_NCCL_LEAST_PATIENCE_NS;
+  if (!atomic_exchange(&c->ended, true)) {
+    const bool is_idle = vyc__await_end(context);
+    if (!is_free) return; /* NCCL would wait for the graphs for ever: it keeps what it has */
+    begin_end(c, is_idle && !is_in_call(c) ? VYC_NCCL_DESTROY : VYC_NCCL_ABORT);
+    if (vyc__patience(context) > patience) patience = vyc__patience(context);
+  }
+  await_ending(c, patience);
 }
 
 static void communicator_destroy(vyc_child *child) { close_membership((vyc_communicator *)child); }
@@ -138,7 +89,9 @@ static void communicator_destroy(vyc_child *child) { close_membership((vyc_commu
 static void communicator_finish(vyc_child *child) {
   vyc_communicator *c = (vyc_communicator *)child;
   vyc__one_shot_free(c);
+  await_ending(c, 0);
   pthread_mutex_destroy(&c->captors_lock);
+  pthread_mutex_destroy(&c->look_lock);
   pthread_mutex_destroy(&c->lock);
   free(c);
 }
@@ -160,6 +113,7 @@ static vyc_status make(vyc_communicator **communicator_out, vyc_context *context
   c->rank = rank;
   c->size = size;
   pthread_mutex_init(&c->lock, NULL);
+  pthread_mutex_init(&c->look_lock, NULL);
   pthread_mutex_init(&c->captors_lock, NULL);
   vyc__communicator_begin(context);
   vyc__child_add(&c->child, context, &kind);
@@ -235,7 +189,7 @@ static place place_of(vyc_communicator *c) {
   return (place){stream, is_mine ? NULL : vyc__target_hold(context, stream)};
 }
 
-/* Caller holds the lock. An event behind what was given since the last one. */
+/* Caller holds the locks. An event behind what was given since the last one. */
 static vyc_status look(vyc_communicator *c, place on) {
   vyc_context *context = c->child.context;
   VYC_CU_RESULT;
@@ -245,15 +199,16 @@ static vyc_status look(vyc_communicator *c, place on) {
     if (status != VYC_OK) return status == VYC_NOT_READY ? VYC_OK : status;
     c->is_watched = false;
   }
-  if (c->seen == c->issued) return VYC_OK;
+  const uint64_t issued = atomic_load_explicit(&c->issued, memory_order_relaxed);
+  if (c->seen == issued) return VYC_OK;
   if (on.stream != atomic_load_explicit(&c->last_stream, memory_order_relaxed)) return VYC_OK;
   if (on.held == NULL && on.stream != context->main) {
-    c->seen = c->issued;
+    c->seen = issued;
     return VYC_OK;
   }
   if (c->event == NULL) VYC_TRY(VYC_CU(context, cuEventCreate, &c->event, CU_EVENT_DISABLE_TIMING));
   VYC_TRY(VYC_CU(context, cuEventRecord, c->event, on.stream));
-  c->seen = c->issued;
+  c->seen = issued;
   c->is_watched = true;
   c->since_ns = vyc__now_ns();
   return VYC_OK;
@@ -266,37 +221,63 @@ static int32_t error_of(const vyc_communicator *c) {
 }
 
 static void describe(vyc_communicator *c, vyc_communicator_state *state) {
-  state->issued = c->issued;
-  state->digest = c->digest;
-  state->waiting_ns = c->is_watched ? vyc__now_ns() - c->since_ns : 0;
-  state->last_kind = c->last_kind;
-  state->last_type = c->last_type;
-  state->last_count = c->last_count;
+  const memory_order relaxed = memory_order_relaxed;
+  state->issued = atomic_load_explicit(&c->issued, relaxed);
+  state->digest = atomic_load_explicit(&c->digest, relaxed);
+  state->last_kind = atomic_load_explicit(&c->last_kind, relaxed);
+  state->last_type = atomic_load_explicit(&c->last_type, relaxed);
+  state->last_count = atomic_load_explicit(&c->last_count, relaxed);
+}
+
+/* A call that NCCL keeps until other ranks make theirs; false: none. */
+static bool describe_call(vyc_communicator *c, vyc_communicator_state *state) {
+  const uint64_t began = atomic_load_explicit(&c->call_began_ns, memory_order_acquire);
+  if (began == 0) return false;
+  describe(c, state);
+  atomic_thread_fence(memory_order_acquire);
+  if (atomic_load_explicit(&c->call_began_ns, memory_order_relaxed) != began) return false;
+  state->waiting_ns = vyc__now_ns() - began;
+  return true;
+}
+
+/* The locks are held. What a call is about to give is not behind an event that is recorded now. */
+static vyc_status look_on(vyc_communicator *c, place on, vyc_communicator_state *state) {
+  state->is_ended = atomic_load(&c->ended);
+  if (!state->is_ended && !atomic_load(&c->closed) && !describe_call(c, state)) {
+    VYC_TRY(look(c, on));
+    state->waiting_ns = c->is_watched ? vyc__now_ns() - c->since_ns : 0;
+  }
+  describe(c, state);
+  if (!state->is_ended) state->error = error_of(c);
+  return VYC_OK;
+}
+
+static vyc_status watch(vyc_communicator *c, place on, vyc_communicator_state *state) {
+  for (;;) {
+    state->is_ended = atomic_load(&c->ended);
+    if (pthread_mutex_trylock(&c->lock) == 0) {
+      pthread_mutex_lock(&c->look_lock);
+      const vyc_status status = look_on(c, on, state);
+      pthread_mutex_unlock(&c->look_lock);
+      pthread_mutex_unlock(&c->lock);
+      return status;
+    }
+    if (describe_call(c, state)) return VYC_OK;
+    vyc__sleep_us(VYC_SLEEP_MIN_US); /* the lock is held for a moment, or for a call in NCCL */
+  }
 }
 
 vyc_status vyc_communicator_watch(vyc_communicator *communicator,
                                   vyc_communicator_state *state_out) {
   VYC_REQUIRE(communicator != NULL && state_out != NULL);
   VYC_REQUIRE(state_out->struct_size >= sizeof state_out->struct_size);
-  vyc_communicator *c = communicator;
   vyc_communicator_state state = {0};
   vyc_scope scope;
-  VYC_TRY(vyc__enter(c->child.context, &scope));
-  const place on = place_of(c); /* with its lock, before the other is taken */
-  vyc_status status = VYC_OK;
-  if (pthread_mutex_trylock(&c->lock) == 0) {
-    state.is_ended = atomic_load(&c->ended);
-    if (!state.is_ended) status = look(c, on);
-    describe(c, &state);
-    if (!state.is_ended) state.error = error_of(c);
-    pthread_mutex_unlock(&c->lock);
-  } else { /* a call of another thread, which NCCL keeps until the other ranks make theirs */
-    const uint64_t began = atomic_load(&c->call_began_ns);
-    state.is_ended = atomic_load(&c->ended);
-    state.waiting_ns = began == 0 ? 0 : vyc__now_ns() - began;
-  }
+  VYC_TRY(vyc__enter(communicator->child.context, &scope));
+  const place on = place_of(communicator); /* with its lock, before the other is taken */
+  const vyc_status status = watch(communicator, on, &state);
   vyc__slot_let_go(on.held);
-  vyc__leave(c->child.context, &scope);
+  vyc__leave(communicator->child.context, &scope);
   if (status == VYC_OK) vyc__struct_out(state_out, &state, sizeof state);
   return status;
 }
@@ -312,9 +293,7 @@ vyc_status vyc_communicator_abort(vyc_communicator *communicator, const char *me
     vyc__one_shot_stop(communicator);
     vyc__captors_end(communicator); /* NCCL waits for them; their launches end by what follows */
     /* Without the lock: a call of another thread, which NCCL may keep, ends by this. */
-    const int result = communicator->nccl->ncclCommAbort(communicator->comm);
-    if (status == VYC_OK && result != VYC_NCCL_SUCCESS)
-      status = vyc__nccl_failed(communicator->nccl, result, "ncclCommAbort");
+    begin_end(communicator, VYC_NCCL_ABORT);
   }
   vyc__leave(context, &scope);
   return status;

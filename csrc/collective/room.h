@@ -6,6 +6,7 @@
 #include "nccl.h"
 
 typedef struct vyc_one_shot vyc_one_shot; /* see one_shot.h */
+typedef struct vyc_nccl_call vyc_nccl_call; /* see apart.c */
 
 /* A graph that has collectives of a communicator, as that knows it. */
 typedef struct vyc_captor vyc_captor;
@@ -22,15 +23,17 @@ struct vyc_communicator {
   const vyc_nccl *nccl;
   vyc_nccl_comm comm;
   int32_t rank, size;
-  pthread_mutex_t lock; /* NCCL allows one call at a time; held over its calls, which do not wait */
+  pthread_mutex_t lock; /* NCCL allows one call at a time; held over its calls, which may wait */
+  pthread_mutex_t look_lock; /* behind the other: held by a look at it, while `comm` must stay */
   _Atomic bool ended; /* aborted or closed; `comm` is gone then */
+  _Atomic(vyc_nccl_call *) ending; /* NCCL's end of it, which nobody has waited for yet */
   _Atomic bool closed;
-  _Atomic uint64_t call_began_ns; /* of the call that holds the lock; 0: none */
-  uint64_t issued, digest; /* guarded by the lock, as is the rest */
-  uint64_t seen; /* `issued` when `event` was recorded */
+  _Atomic uint64_t call_began_ns; /* of the call that is in NCCL; 0: none */
+  /* Written by the thread that has the lock. */
+  _Atomic uint64_t issued, digest, last_count;
+  _Atomic uint32_t last_kind, last_type;
   _Atomic(CUstream) last_stream; /* of the last collective; it may be gone */
-  uint32_t last_kind, last_type;
-  uint64_t last_count;
+  uint64_t seen; /* guarded by the lock, as is the rest: `issued` when `event` was recorded */
   CUevent event; /* NULL: not made yet */
   bool is_watched; /* the event was recorded and is not known to have been reached */
   uint64_t since_ns; /* when it was recorded */
@@ -52,9 +55,31 @@ uint64_t vyc__collective_bytes(const vyc_communicator *communicator,
 /* NCCL's call and its result. The caller holds the lock. */
 int vyc__nccl_give(const vyc_communicator *communicator, const vyc_collective *collective,
                    CUstream stream);
+/* Around calls in which NCCL may wait for other ranks. */
+void vyc__call_begins(vyc_communicator *communicator);
+void vyc__call_ends(vyc_communicator *communicator);
 /* What the thread that watches looks at. The caller holds the lock. */
 void vyc__collective_note(vyc_communicator *communicator, const vyc_collective *collective,
                           CUstream stream);
+
+/* ---- apart.c ---- */
+
+#define VYC_NCCL_LEAST_PATIENCE_NS INT64_C(1000000000) /* for ranks that end at about one time */
+
+typedef enum vyc_nccl_call_kind {
+  VYC_NCCL_BEGIN,
+  VYC_NCCL_DESTROY,
+  VYC_NCCL_ABORT
+} vyc_nccl_call_kind;
+
+/* NULL: no thread could be started. */
+vyc_nccl_call *vyc__nccl_begin(vyc_context *context, const vyc_nccl *nccl, const uint8_t *id,
+                               int32_t rank, int32_t size);
+vyc_nccl_call *vyc__nccl_end(vyc_nccl_call_kind kind, vyc_context *context, const vyc_nccl *nccl,
+                             vyc_nccl_comm comm);
+/* The call is over after this, or (false, after the time; negative: no limit) left behind. */
+bool vyc__nccl_await(vyc_nccl_call *call, int64_t timeout_ns, int *result_out,
+                     vyc_nccl_comm *comm_out);
 
 /* ---- captured.c ---- */
 

@@ -276,9 +276,21 @@ static void prepare(uint32_t number, void (*run)(void *), void *argument) {
 
 static void run_started(void *argument) { explorer->threads[explorer->current].started(argument); }
 
+/* While there is no schedule, the whole of it at once. */
+static int run_in_place(pthread_t *thread_out, void *(*run)(void *), void *argument) {
+  const uint32_t from = explorer->current;
+  change_locals(from, EXPLORER_CALLERS);
+  explorer->current = EXPLORER_CALLERS;
+  run(argument);
+  explorer->current = from;
+  change_locals(EXPLORER_CALLERS, from);
+  *thread_out = (pthread_t)EXPLORER_CALLERS;
+  return 0;
+}
+
 /* It begins where the others wait or end, or by a preemption. */
 int explorer_thread_create(pthread_t *thread_out, void *(*run)(void *), void *argument) {
-  if (!explorer->running) explorer_fail("a thread is started by the thread that sets up");
+  if (!explorer->running) return run_in_place(thread_out, run, argument);
   uint32_t number = EXPLORER_CALLERS;
   while (explorer->threads[number].state != THREAD_OFF) {
     if (++number < EXPLORER_THREADS) continue;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from vyre_cuda._native.collective import collective as native
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.distributed import recording
 from vyre_cuda.distributed.elements import combined_type, moved, op_of, part_of, require, require_size
-from vyre_cuda.errors import CommunicationError, RecordingError
+from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError, RecordingError
 from vyre_cuda.runtime.graph.graph_steps import kept
 from vyre_cuda.runtime.graph.temporary import Temporary
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.graph.collective_step import CollectiveStep
     from vyre_cuda.runtime.graph.graph import Graph
     from vyre_cuda.runtime.memory.array import DeviceArray
+
+# Seconds that work may need to end when an exception leaves the group: others may never be given what it waits for.
+AFTER_EXCEPTION = 5.0
 
 
 class Communicator:
@@ -300,7 +304,9 @@ class Communicator:
 
     def close(self) -> None:
         """Wait for the device's work and leave the group. Graphs that have its collectives end before; their replays
-        are refused from then on. Closing again does nothing."""
+        are refused from then on. Closing again does nothing. NCCL's memory stays until all ranks of the machine have
+        left, for which this waits some seconds.
+        """
         self._watcher.close(self._member)
         if self._one_shot is not None and not self._member.is_closed:
             self._one_shot.leave()
@@ -315,7 +321,11 @@ class Communicator:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.close()
+        try:
+            if kind is not None and not self.is_closed:
+                self._give_up()
+        finally:
+            self.close()
 
     __reduce_ex__ = refuse_pickle
 
@@ -323,6 +333,14 @@ class Communicator:
         return f"<vyre_cuda.distributed.Communicator rank {self.rank} of {self.size} on {self.device.properties.label}>"
 
     # ---- inside -----------------------------------------------------------------------------------------------------
+
+    def _give_up(self) -> None:
+        """After an exception: work that has not ended soon is ended."""
+        with suppress(Error):  # of work before, which its waits have told
+            try:
+                self.device.synchronize(AFTER_EXCEPTION)
+            except KernelTimeoutError:
+                self._member.abort("an exception left the group, with work that had not ended")
 
     def _run(
         self,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_cuda._native.collective import collective as native
 from vyre_cuda._native.collective.collective import Member
 from vyre_cuda._native.core.context import refuse_pickle
-from vyre_cuda.distributed.communicator import Communicator
+from vyre_cuda.distributed.communicator import AFTER_EXCEPTION, Communicator
 from vyre_cuda.distributed.elements import op_of
 from vyre_cuda.distributed.library import open_nccl
 from vyre_cuda.distributed.local_graph import LocalGraph
@@ -23,9 +23,6 @@ from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.memory.array import DeviceArray
-
-# Seconds that work may need to end when an exception leaves the group: others may never be given what it waits for.
-_AFTER_EXCEPTION = 5.0
 
 
 def local(
@@ -321,7 +318,7 @@ class LocalCommunicator:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._end(None if kind is None else _AFTER_EXCEPTION)
+        self._end(None if kind is None else AFTER_EXCEPTION)
 
     __reduce_ex__ = refuse_pickle
 

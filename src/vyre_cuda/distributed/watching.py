@@ -136,6 +136,8 @@ class Watcher:
                 words.append(f"rank {rank} has given none")
             elif other["has_closed"]:
                 words.append(f"rank {rank} has closed its communicator after {other['issued']}")
+            elif other["issued"] == 0:
+                words.append(f"rank {rank} has given none")
             elif other["issued"] != issued:
                 words.append(f"rank {rank} has given {other['issued']} (the last: {other['last']} of {other['count']})")
             elif other["digest"] != f"{digest:016x}":

@@ -18,7 +18,8 @@ from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 from .ports import free_port
 from .started_ranks import RANK, outputs
 
-MOST = 4
+MOST = int(os.environ.get("VYRE_CUDA_TEST_GPUS", "0"))  # 0: all that there are
+EMULATED = MOST or 4
 
 
 @pytest.fixture(scope="package")
@@ -34,7 +35,7 @@ def nccl(device_name: int | str, tmp_path_factory: pytest.TempPathFactory) -> It
     named = {
         "VYRE_CUDA_NCCL": str(path),
         "FAKE_NCCL_DRIVER": os.path.join(get_library_dir(), EMULATOR_LIBRARY),
-        "VYRE_CUDA_EMULATOR_DEVICES": str(MOST),
+        "VYRE_CUDA_EMULATOR_DEVICES": str(EMULATED),
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in named.items():
@@ -46,8 +47,9 @@ def nccl(device_name: int | str, tmp_path_factory: pytest.TempPathFactory) -> It
 def gpus(device_name: int | str) -> int:
     """How many devices a group can have."""
     if str(device_name).startswith("emulator"):
-        return MOST
-    return sum(info.kind == "cuda" for info in vc.devices())
+        return EMULATED
+    there = sum(info.kind == "cuda" for info in vc.devices())
+    return min(there, MOST or there)
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def devices(
     """All devices of a group."""
     kind = "cuda"
     if str(device_name).startswith("emulator"):
-        request.getfixturevalue("emulator").set("device_count", MOST)
+        request.getfixturevalue("emulator").set("device_count", EMULATED)
         kind = "emulator"
     opened = [vc.Device(f"{kind}:{number}") for number in range(gpus)]
     yield opened
@@ -107,3 +109,11 @@ def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[.
         return [(process.returncode, output) for process, output in zip(processes, printed, strict=True)]
 
     return run
+
+
+@pytest.fixture
+def pair(comm: vc.distributed.LocalCommunicator) -> vc.distributed.LocalCommunicator:
+    """The same, where there are two."""
+    if comm.size < 2:
+        pytest.skip("there is one device")
+    return comm

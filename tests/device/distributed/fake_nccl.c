@@ -2,10 +2,13 @@
  *
  * What a stream is given waits there for the other ranks, as NCCL's kernels do, until the
  * communicator is aborted. It is strict: every rank's n-th collective must be the same, of the same
- * type, size, op and root, else all of them report an error, write nothing and wait on. On a stream
- * that is being captured it makes two nodes that have no order, waits for all ranks to capture as
- * much, and then, like NCCL, does not end a communicator while a graph has its work, and is not
- * captured into one graph twice. */
+ * type, size, op and root, else all of them report an error, write nothing and wait on. As in NCCL,
+ * ranks are connected when that is first needed: the first collective of a communicator keeps the
+ * calling thread until all ranks make theirs, and the first send to a rank until that receives. The
+ * end of a communicator that has connected, also an abort, waits until all others end theirs or are
+ * gone. On a stream that is being captured it makes two nodes that have no order, waits for all
+ * ranks to capture as much, and then, like NCCL, does not end a communicator while a graph has its
+ * work, and is not captured into one graph twice. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -34,9 +37,12 @@ typedef struct what {
 typedef struct rank_part {
   _Atomic uint64_t came, given, taken; /* joined; collectives whose input is there, and done with */
   _Atomic uint64_t captured;
+  _Atomic int pid;
+  _Atomic bool connects, ended; /* has begun its first collective; its communicator ends */
   what what;
 } rank_part;
 typedef struct letter {
+  _Atomic bool sender_connects, receiver_connects;
   _Atomic uint64_t sent, read;
   int type;
   uint64_t count;
@@ -50,8 +56,9 @@ typedef struct board {
 typedef struct ncclComm {
   board *board;
   char *payload, *letters;
-  int rank, size;
+  int rank, size, file; /* of whose bytes each process locks those of its ranks */
   void *context;
+  _Atomic bool is_connected;
   _Atomic int aborted, destroyed;
   _Atomic int graphs; /* that have its work */
   void *_Atomic graph; /* into which it was captured last, NULL once that has ended */
@@ -271,6 +278,40 @@ static void run(void *data) {
   if (!b->is_kept) free(b);
 }
 
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+static void begin_to_connect(const work *w) {
+  board *b = w->comm->board;
+  w->comm->is_connected = true;
+  if (w->what.kind < SEND) b->ranks[w->comm->rank].connects = true;
+  if (w->what.kind == SEND) b->letters[w->comm->rank][w->peer].sender_connects = true;
+  if (w->what.kind == RECV) b->letters[w->peer][w->comm->rank].receiver_connects = true;
+}
+
+static bool connect_ranks(const work *w) {
+  comm *c = w->comm;
+  board *b = c->board;
+  if (w->what.kind == SEND) WAIT(c, b->letters[c->rank][w->peer].receiver_connects);
+  if (w->what.kind == RECV) WAIT(c, b->letters[w->peer][c->rank].sender_connects);
+  for (int r = 0; w->what.kind < SEND && r < c->size; r++) WAIT(c, b->ranks[r].connects);
+  return true;
+}
+
+/* Ranks of this process do not wait for each other: the last one ends them all. */
+static bool is_gone(const comm *c, int rank) {
+  struct flock its = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = rank, .l_len = 1};
+  const rank_part *other = &c->board->ranks[rank];
+  return other->ended || other->pid == getpid() ||
+         (fcntl(c->file, F_GETLK, &its) == 0 && its.l_type == F_UNLCK);
+}
+
+static void end_with_others(comm *c) {
+  c->board->ranks[c->rank].ended = true;
+  for (int r = 0; c->is_connected && r < c->size; r++)
+    while (!is_gone(c, r) && !is_exiting) pause_a_little();
+  close(c->file);
+}
+
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 static _Thread_local struct {
@@ -345,10 +386,21 @@ API int ncclGroupStart(void) {
   return OK;
 }
 
+/* All of this thread at once, for they may wait for each other. */
+static bool connect_all(const work *all, int count) {
+  int capturing = 0;
+  if (count == 0) return true;
+  driver.is_capturing(all[0].stream, &capturing);
+  for (int i = 0; i < count; i++) begin_to_connect(&all[i]);
+  for (int i = 0; i < count && !capturing; i++)
+    if (!connect_ranks(&all[i])) return false;
+  return true;
+}
+
 API int ncclGroupEnd(void) {
   if (group.depth == 0) return INVALID_USAGE;
   if (--group.depth > 0) return OK;
-  int result = OK;
+  int result = connect_all(group.all, group.count) ? OK : INTERNAL;
   for (int i = 0; result == OK && i < group.count; i++) {
     bool is_first = true;
     for (int j = 0; j < i; j++)
@@ -366,7 +418,7 @@ static int give(work w) {
   const uint64_t most = w.what.kind >= SEND ? LETTER : PAYLOAD;
   if (given_bytes(w.comm, &w.what) > most) return INVALID_ARGUMENT;
   if (w.comm->size == 1 && w.what.kind < SEND && w.in == w.out) return OK;
-  if (group.depth == 0) return enqueue(&w, 1, &w);
+  if (group.depth == 0) return connect_all(&w, 1) ? enqueue(&w, 1, &w) : INTERNAL;
   if (group.count == group.room) {
     group.room = group.room * 2 + 16;
     work *all = realloc(group.all, (size_t)group.room * sizeof *all);
@@ -411,15 +463,18 @@ API int ncclCommInitRank(comm **comm_out, int size, unique_id id, int rank) {
   const int file = shm_open(id.bytes, O_RDWR | O_CREAT, 0600);
   if (file < 0 || ftruncate(file, (off_t)all) != 0) return SYSTEM;
   char *memory = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  close(file);
+  struct flock own = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = rank, .l_len = 1};
+  if (fcntl(file, F_SETLK, &own) != 0) return SYSTEM;
   comm *c = calloc(1, sizeof *c);
   if (memory == MAP_FAILED || c == NULL) return SYSTEM;
   *c = (comm){.board = (board *)(void *)memory,
               .payload = memory + bytes,
               .letters = memory + bytes + (size_t)RANKS * PAYLOAD,
               .rank = rank,
-              .size = size};
+              .size = size,
+              .file = file};
   driver.get_current(&c->context);
+  c->board->ranks[rank].pid = getpid();
   if (c->board->ranks[rank].came++ != 0) return INVALID_USAGE; /* twice */
   for (int r = 0; r < size; r++)
     while (c->board->ranks[r].came == 0 && !is_exiting) pause_a_little();
@@ -437,6 +492,7 @@ API int ncclCommAbort(comm *c) {
     }
     pause_a_little();
   }
+  end_with_others(c);
   return OK;
 }
 API int ncclCommDestroy(comm *c) {

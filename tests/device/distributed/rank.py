@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -351,6 +351,7 @@ def first_killed_behind(device: vc.Device) -> None:
 
     with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:
         x = device.zeros(4, vc.f32)
+        comm.all_reduce(x).numpy()  # NCCL would wait in the call for all to connect
         if comm.rank > 0:
             _told(give_on)
             return
@@ -463,9 +464,10 @@ def forked(device: vc.Device) -> None:
 def interrupted(device: vc.Device) -> None:
     """Ctrl-C in a wait for a rank that does not take part."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background may begin without
-    comm = vc.distributed.join(device, timeout=JOINS_WITHIN)
+    comm = _join(device)
     try:
         with comm:
+            comm.all_reduce(device.zeros(4, vc.f32)).numpy()
             if comm.rank == 1:
                 _meet(comm, "interrupted")
                 return
@@ -475,6 +477,59 @@ def interrupted(device: vc.Device) -> None:
     except KeyboardInterrupt:
         print("interrupted", comm.is_closed, device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
         _meet(comm, "interrupted")
+
+
+def _all_are_in_the_first(comm: vc.distributed.Communicator, but: int) -> Callable[[dict[int, Any]], bool]:
+    ranks = [rank for rank in range(comm.size) if rank != but]
+    return lambda states: all(states.get(rank, {}).get("issued", 0) > 0 for rank in ranks)
+
+
+def killed_before_the_first(device: vc.Device) -> None:
+    """The last rank ends while the others are in the call of their first collective, where NCCL connects them."""
+    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:
+        last = comm.size - 1
+        if comm.rank == last:
+            here, are_in = comm._watcher.session, _all_are_in_the_first(comm, last)
+            assert here is not None
+            while not are_in(here.states() or {}):
+                time.sleep(0.02)
+            _die()
+        _told(lambda: comm.all_reduce(device.zeros(4, vc.f32)).numpy())
+
+
+def never_in_the_first(device: vc.Device) -> None:
+    """Rank 1 never makes the call in which rank 0 waits to be connected; alone, or at the end of a group."""
+
+    def alone(comm: vc.distributed.Communicator) -> None:
+        comm.all_reduce(device.zeros(4, vc.f32))
+
+    def grouped(comm: vc.distributed.Communicator) -> None:
+        x = device.zeros(4, vc.f32)
+        with comm.group():
+            comm.send(x, 1)
+            comm.recv(x, 1)
+
+    for use in (alone, grouped):
+        with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:
+            if comm.rank == 1:
+                _meet(comm, f"told {use.__name__}")
+                continue
+            _late_once(comm, _all_are_in_the_first(comm, 1), 1.0)
+            _told(partial(use, comm))
+            _meet(comm, f"told {use.__name__}")
+    print("usable", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+
+
+def left_alone(device: vc.Device) -> None:
+    """Rank 0 leaves in order and goes on, while rank 1 stays in the group and ends with the process."""
+    comm = vc.distributed.join(device, timeout=JOINS_WITHIN, small=0)
+    assert comm.all_reduce(device.full(4, 1, vc.i32)).numpy().tolist() == [comm.size] * 4
+    if comm.rank == 1:
+        _meet(comm, "has left")
+        return
+    comm.close()
+    print("left", comm.is_closed, device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+    _meet(comm, "has left")
 
 
 def ending_with_work_in_flight(device: vc.Device) -> None:
@@ -533,7 +588,9 @@ def never_coming(device: vc.Device) -> None:
         joining._launched(place, JOINS_WITHIN)  # so that they know of each other before the time begins
     with open(os.path.join(folder, os.environ["RANK"]), "w"):
         pass
+    limit = time.monotonic() + JOINS_WITHIN  # one of them may not have started
     while len(os.listdir(folder)) < count:
+        assert time.monotonic() < limit, f"not all of {count} ranks have come"
         time.sleep(0.01)
     try:
         vc.distributed.join(device, timeout=5.0)

@@ -181,7 +181,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_given(comm):
         (lambda: first.send(xs[0], 0), ValueError, "this one"),
         (lambda: first.all_reduce(xs[0][:10], out=xs[0][5:15]), ValueError, "overlap"),
         (lambda: comm.ranks[-1].all_reduce(xs[0]), ValueError, "memory of device 0, and the communicator"),
-    ):
+    )[: None if comm.size > 1 else -1]:
         with pytest.raises(kind, match=words):
             use()
     xs[0].free()
@@ -247,11 +247,12 @@ def test_work_that_never_ends_is_ended_at_the_limit_and_waits_say_why(devices):
 @pytest.mark.emulator
 @pytest.mark.parametrize("recorded", [False, True])
 def test_an_exception_does_not_wait_for_what_never_ends(devices, monkeypatch, recorded):
-    monkeypatch.setattr(import_module("vyre_cuda.distributed.local"), "_AFTER_EXCEPTION", 0.2)
+    monkeypatch.setattr(import_module("vyre_cuda.distributed.local"), "AFTER_EXCEPTION", 0.2)
     xs = [device.full(4, 2.0, vc.f32) for device in devices[:2]]
 
     def leave() -> None:
         with vc.distributed.local(devices[:2]) as comm:
+            comm.broadcast(xs)  # else NCCL waits in the call below for both to connect
             with comm.record() as graph:
                 comm.all_reduce(xs)
             graph.compile()

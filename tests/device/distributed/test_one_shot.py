@@ -250,16 +250,16 @@ def test_devices_without_access_go_by_nccl(devices, emulator):
         assert _launches(comm) == before
 
 
-def test_users_kernels_are_not_given_access(comm):
+def test_users_kernels_are_not_given_access(pair):
     b = vc.Builder("add")
     a = b.inout("a", vc.f32)
     with b.if_(vc.global_id.x < a.size):
         a[vc.global_id.x] = a[vc.global_id.x] + 1.0
-    kernel = comm.devices[0].compile(b.build())
-    comm.all_reduce([device.zeros(4, vc.f32) for device in comm.devices])
+    kernel = pair.devices[0].compile(b.build())
+    pair.all_reduce([device.zeros(4, vc.f32) for device in pair.devices])
 
     with pytest.raises(ValueError, match="array on another device"):
-        kernel.launch(comm.devices[1].zeros(4, vc.f32))
+        kernel.launch(pair.devices[1].zeros(4, vc.f32))
 
 
 def test_a_negative_size_is_refused(devices):

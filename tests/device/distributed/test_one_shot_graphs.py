@@ -16,30 +16,30 @@ def _put(comm: vc.distributed.LocalCommunicator, hosts: list[np.ndarray]) -> lis
     return [device.array(host) for device, host in zip(comm.devices, hosts, strict=True)]
 
 
-def test_graphs_calls_and_streams_in_turn_count_on(comm):
+def test_graphs_calls_and_streams_in_turn_count_on(pair):
     """The number of a call stands in device memory, so a replay, another graph's and a call follow each other, each on
     a stream of its own, in any number of blocks."""
     rng = np.random.default_rng(3)
     hosts = [rng.integers(-9, 9, N).astype(np.int32) for _ in range(2)]
-    xs = _put(comm, hosts)
+    xs = _put(pair, hosts)
     graphs = []
     for size in (N, 5, 700):
-        with comm.record() as graph:
-            comm.all_reduce([x[:size] for x in xs])
-            comm.all_reduce([x[size // 2 : size] for x in xs], op="max")
+        with pair.record() as graph:
+            pair.all_reduce([x[:size] for x in xs])
+            pair.all_reduce([x[size // 2 : size] for x in xs], op="max")
         graphs.append((size, graph))
-    streams = [[None, device.stream(), device.stream()] for device in comm.devices]
+    streams = [[None, device.stream(), device.stream()] for device in pair.devices]
 
     for turn in range(16):
         size, graph = graphs[rng.integers(3)]
         graph.replay(stream=[each[rng.integers(3)] for each in streams])
-        comm.all_reduce([x[:40] for x in xs], op="min")
+        pair.all_reduce([x[:40] for x in xs], op="min")
         for part, combine in ((slice(size), np.add), (slice(40), np.minimum)):
             both = combine(hosts[0][part], hosts[1][part])
             for host in hosts:
                 host[part] = both
         if turn % 8 == 7:
-            for device in comm.devices:
+            for device in pair.devices:
                 device.synchronize()
             for x, host in zip(xs, hosts, strict=True):
                 np.testing.assert_array_equal(host, x.numpy())
@@ -48,17 +48,17 @@ def test_graphs_calls_and_streams_in_turn_count_on(comm):
                 x.copy_from(host)
 
 
-def test_small_and_large_ones_keep_their_order(comm):
+def test_small_and_large_ones_keep_their_order(pair):
     """What NCCL does and what it does not, in rows and in groups."""
-    small, large = (_put(comm, [np.full(n, rank + 1, np.int64) for rank in range(2)]) for n in (8, SMALL))
-    with comm.record() as graph:
+    small, large = (_put(pair, [np.full(n, rank + 1, np.int64) for rank in range(2)]) for n in (8, SMALL))
+    with pair.record() as graph:
         for _ in range(2):
-            comm.all_reduce(small)
-            with comm.group():
-                comm.all_reduce(large)
-                comm.all_reduce(small, op="max")
-                comm.all_reduce([x[:8] for x in large], out=small, op="min")
-            comm.broadcast(small, root=1)
+            pair.all_reduce(small)
+            with pair.group():
+                pair.all_reduce(large)
+                pair.all_reduce(small, op="max")
+                pair.all_reduce([x[:8] for x in large], out=small, op="min")
+            pair.broadcast(small, root=1)
 
     graph.replay()
     graph.replay()
@@ -70,11 +70,11 @@ def test_small_and_large_ones_keep_their_order(comm):
     assert len({tuple(x.numpy().tolist()) for x in small}) == 1
 
 
-def test_such_a_graph_needs_no_launch_of_another_thread(comm):
+def test_such_a_graph_needs_no_launch_of_another_thread(pair):
     """One thread launches for both devices, in either order: no launch waits for another one."""
-    xs = _put(comm, [np.full(8, rank + 1, np.int32) for rank in range(2)])
-    with comm.record() as graph:
-        comm.all_reduce(xs)
+    xs = _put(pair, [np.full(8, rank + 1, np.int32) for rank in range(2)])
+    with pair.record() as graph:
+        pair.all_reduce(xs)
     graph.compile()
 
     for order in ((0, 1), (1, 0)):

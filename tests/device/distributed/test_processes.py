@@ -142,19 +142,56 @@ def test_forks_of_a_rank_are_no_ranks(start):
 
 @pytest.mark.thin
 @pytest.mark.parametrize(
-    ("scene", "words"),
+    ("scene", "small", "words"),
     [
-        ("interrupted", "interrupted True [1, 1]"),
-        ("late_replay", "to replay a graph with collectives, and rank 1 of 2 did not come"),
+        ("interrupted", None, "interrupted True [1, 1]"),
+        ("interrupted", 0, "interrupted True [1, 1]"),
+        ("late_replay", None, "to replay a graph with collectives, and rank 1 of 2 did not come"),
     ],
 )
-def test_a_wait_for_a_rank_ends_by_ctrl_c_and_at_the_limit(start, gpus, scene, words):
+def test_a_wait_for_a_rank_ends_by_ctrl_c_and_at_the_limit(start, gpus, scene, small, words):
     if gpus < 2:
         return
-    ended = start(scene, LAUNCHERS["torchrun"], 2)
+    ended = start(scene, LAUNCHERS["torchrun"], 2, small=small)
 
     assert [status for status, _ in ended] == [0, 0], ended
     assert words in ended[0][1]
+
+
+@pytest.mark.thin
+def test_a_rank_that_is_killed_before_all_are_connected_is_named(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("killed_before_the_first", LAUNCHERS["torchrun"])
+
+    assert ended[-1][0] == -9
+    for status, output in ended[:-1]:
+        assert status == 0, output
+        assert f"told rank {len(ended) - 1} of {len(ended)} ranks is gone" in output
+
+
+@pytest.mark.thin
+def test_a_call_in_which_nccl_waits_ends_at_the_limit_with_what_each_has_given(start, gpus):
+    if gpus < 2:
+        return
+    (status, output), (other, of_other) = start("never_in_the_first", LAUNCHERS["torchrun"], 2)
+
+    assert (status, other) == (0, 0), output + of_other
+    alone, grouped = (line for line in output.splitlines() if line.startswith("told"))
+    for line, what in ((alone, "the all_reduce of 4 elements, collective 1,"), (grouped, "collective 2,")):
+        assert f"{what} of rank 0 has not ended after" in line
+        assert "rank 1 has given none" in line
+    assert "usable [1, 1]" in output
+
+
+@pytest.mark.thin
+def test_a_rank_leaves_although_another_one_stays(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("left_alone", LAUNCHERS["torchrun"], 2)
+
+    assert [status for status, _ in ended] == [0, 0], ended
+    assert "left True [1, 1]" in ended[0][1]
 
 
 @pytest.mark.thin
@@ -177,7 +214,9 @@ def test_ranks_that_recorded_other_steps_are_told_at_the_first_replay(start, gpu
 
 
 @pytest.mark.thin
-def test_a_rank_that_never_comes_is_named(start, tmp_path):
+def test_a_rank_that_never_comes_is_named(start, gpus, tmp_path):
+    if gpus < 2:
+        return
     meeting = {"MEET_IN": str(tmp_path), "MEETING": "2"}
     ended = start("never_coming", lambda *place: LAUNCHERS["torchrun"](*place) | meeting, 3, started=2)
 
