@@ -117,3 +117,11 @@ def pair(comm: vc.distributed.LocalCommunicator) -> vc.distributed.LocalCommunic
     if comm.size < 2:
         pytest.skip("there is one device")
     return comm
+
+
+@pytest.fixture(autouse=True)
+def _is_enough(request: pytest.FixtureRequest) -> None:
+    """What only the emulator can do here is done to one device of two."""
+    of_groups = {"comm", "devices", "start"} & set(request.fixturenames)
+    if EMULATED < 2 and of_groups and request.node.get_closest_marker("emulator") is not None:
+        pytest.skip("there is one device")

@@ -65,7 +65,9 @@ def test_a_rank_leaves_however_long_another_one_has_no_core_in_a_launch(stops, n
     emulator = os.path.join(get_library_dir(), EMULATOR_LIBRARY)
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("stopped_launch.py"))],
-        env=os.environ | nccl | {"VYRE_CUDA_DRIVER": str(stops), "VYC_STOPS_DRIVER": emulator},
+        env=os.environ
+        | nccl
+        | {"VYRE_CUDA_DRIVER": str(stops), "VYC_STOPS_DRIVER": emulator, "VYRE_CUDA_EMULATOR_DEVICES": "2"},
         capture_output=True,
         text=True,
         timeout=240,
