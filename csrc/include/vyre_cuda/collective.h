@@ -38,7 +38,8 @@ VYC_API vyc_status vyc_communicator_create(vyc_communicator **communicator_out,
  * the membership now; its work that has not ended by then is stopped, and leaves unspecified
  * values. Every later use of it fails with VYC_E_INVALID, except that closing it again does
  * nothing. Graphs that have its collectives are given up before, and cannot be launched any more.
- */
+ * NCCL ends the ranks of one machine together: its own end is waited for up to the same limit, and
+ * for a second at least; where others stay in the group, its memory stays until they leave. */
 VYC_API void vyc_communicator_close(vyc_communicator *communicator);
 /* The last reference closes it; graphs hold one. */
 VYC_API void vyc_communicator_release(vyc_communicator *communicator);
