@@ -166,7 +166,7 @@ def main(arguments: Sequence[str] | None = None, work: str = WORK) -> int:
         print(f"{number:9,} {what}")
     for what, number in few.items():
         print(f"too few: {what}, {number}")
-    wrong = [*told.get("wrong", []), *({"seed": seed, "why": why.splitlines()[0]} for seed, why in result.wrong)]
+    wrong = [*told.get("wrong", []), *({"seed": seed, "why": without_folders(why)} for seed, why in result.wrong)]
     stopped = [*told.get("stopped", []), *({**stop, "kind": _kind(stop["seed"])} for stop in result.as_lists())]
     for stop in stopped:
         print(f"{stop['how']}: seed {stop['seed']} ({stop['kind']}), {stop['step']}; alone {stop['alone']}")
@@ -183,6 +183,14 @@ def main(arguments: Sequence[str] | None = None, work: str = WORK) -> int:
     }
     print(f"written: {_write(options.output, {**facts, **content})}")
     return 1 if wrong or stopped or few else 0
+
+
+def without_folders(why: str) -> str:
+    """The first line of a reason, with places in this project and in the package alone: a file of results is kept."""
+    first = why.splitlines()[0]
+    for folder in (Path(__file__).parents[3], Path(vc.__file__).parents[1]):
+        first = first.replace(f"{folder}/", "")
+    return first
 
 
 def _kind(seed: int | None) -> str | None:

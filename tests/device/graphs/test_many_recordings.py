@@ -81,3 +81,11 @@ def test_core_dumps_lie_beside_the_file(tmp_path: Path) -> None:
     assert environment["CUDA_ENABLE_COREDUMP_ON_EXCEPTION"] == "1"
     assert Path(environment["CUDA_COREDUMP_FILE"]).parent == tmp_path
     assert "CUDA_COREDUMP_FILE" not in many_recordings.environment_of(many_recordings.options_of([]))
+
+
+def test_a_file_of_results_names_no_folder_of_the_machine() -> None:
+    package, here = Path(vc.__file__).parent / "errors.py", Path(__file__)
+
+    told = many_recordings.without_folders(f"lost at {package}:3 and {here}:4\nmore")
+
+    assert told == "lost at vyre_cuda/errors.py:3 and tests/device/graphs/test_many_recordings.py:4"
