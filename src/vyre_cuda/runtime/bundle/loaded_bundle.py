@@ -49,7 +49,7 @@ class LoadedBundle(Mapping[str, Kernel]):
         workers = [name for name, kernel in bundle.kernels.items() if kernel.is_worker]
         hidden = {name + CLEARS for name in workers}
         kernels = bundle.kernels.items()
-        self._names = tuple([name for name, kernel in kernels if not kernel.is_entry and name not in hidden])
+        self._names = dict.fromkeys(name for name, kernel in kernels if not kernel.is_entry and name not in hidden)
         self._loaded: dict[str, Kernel] = {}
         self._variants: dict[str, tuple[int, bool]] = {}  # of each: its number, and whether that is machine code
         self._lock = threading.Lock()
