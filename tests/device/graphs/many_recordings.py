@@ -188,7 +188,7 @@ def main(arguments: Sequence[str] | None = None, work: str = WORK) -> int:
 def without_folders(why: str) -> str:
     """The first line of a reason, with places in this project and in the package alone: a file of results is kept."""
     first = why.splitlines()[0]
-    for folder in (Path(__file__).parents[3], Path(vc.__file__).parents[1]):
+    for folder in (Path(vc.__file__).parents[1], Path(__file__).parents[3]):  # the former may lie in the latter
         first = first.replace(f"{folder}/", "")
     return first
 
