@@ -1,13 +1,14 @@
 /* Whether graphs with many branches end on a GPU that several processes share, with the driver
  * alone.
  *
- *   shared_graphs LIBCUDA [PROCESSES [SECONDS [LIMIT [LOCAL [WIDEST]]]]]
+ *   shared_graphs LIBCUDA [PROCESSES [SECONDS [LIMIT [LOCAL [WIDEST [UPLOAD]]]]]]
  *
  * Each process makes graphs of 1 to WIDEST (32) branches, in turn: of a kernel each, of a fill and
  * a kernel each, and the latter with a kernel behind all of them; it launches each some times,
  * waits for each launch and compares what they wrote. Before, it launches a kernel with LOCAL bytes
  * of its own for each thread, for which the driver takes memory of all threads that fit on the
- * device.
+ * device. With UPLOAD 1 (0) each graph is uploaded before its first launch, which does not wait for
+ * that; with 2 it waits.
  *
  * A launch that has not ended after LIMIT seconds is waited for as long again; then its process
  * says whether a kernel on another stream ends, and another process takes its place. So does one
@@ -76,6 +77,7 @@ typedef struct board {
 
 static board *shared;
 static place *here;
+static uint32_t upload;
 static uint64_t limit_ns;
 static uint32_t widths; /* of WIDTH, those up to the widest */
 
@@ -179,7 +181,8 @@ static void try_graph(uint32_t form, uint32_t at, CUcontext context) {
   CUgraph graph = make(form, WIDTH[at], context);
   now(INSTANTIATES);
   CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
-  CU(cuGraphUpload(exec, stream));
+  if (upload > 0) CU(cuGraphUpload(exec, stream));
+  if (upload > 1) CU(cuStreamSynchronize(stream));
   for (uint32_t i = 0; i < LAUNCHES; i++) {
     now(LAUNCHES_ONE);
     CU(cuGraphLaunch(exec, stream));
@@ -279,6 +282,7 @@ int main(int count, char **words) {
   const uint32_t local = count > 5 ? (uint32_t)strtoul(words[5], NULL, 10) : 32772;
   const uint32_t widest = count > 6 ? (uint32_t)strtoul(words[6], NULL, 10) : MOST;
   uint32_t left = processes, unusable = 0;
+  upload = count > 7 ? (uint32_t)strtoul(words[7], NULL, 10) : 0;
   limit_ns = (uint64_t)((count > 4 ? strtod(words[4], NULL) : 3) * 1e9);
   while (widths < WIDTHS && WIDTH[widths] <= widest) widths++;
   if (processes == 0 || processes > MOST_PROCESSES) raw_fail("1 to %d processes", MOST_PROCESSES);

@@ -232,7 +232,6 @@ CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode, CUkernelNodeAttrID,
                                                const CUkernelNodeAttrValue *);
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec, CUstream);
 CUresult CUDAAPI cuGraphRetainUserObject(CUgraph, CUuserObject, unsigned int, unsigned int);
-CUresult CUDAAPI cuGraphUpload(CUgraphExec, CUstream);
 CUresult CUDAAPI cuInit(unsigned int);
 CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction, unsigned int, unsigned int, unsigned int,
                                            unsigned int, unsigned int, unsigned int, unsigned int,

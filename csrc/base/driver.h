@@ -87,7 +87,6 @@
   X(cuGraphExecMemcpyNodeSetParams, 10020)        \
   X(cuGraphExecMemsetNodeSetParams, 10020)        \
   X(cuGraphExecDestroy, 10000)                    \
-  X(cuGraphUpload, 11010)                         \
   X(cuGraphLaunch, 10000)
 
 /* Functions that only newer drivers have: NULL in a vyc_driver if they are missing. */

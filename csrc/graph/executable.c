@@ -32,6 +32,10 @@ static vyc_status name_graph(vyc_graph *graph) {
   return VYC_OK;
 }
 
+/* Without cuGraphUpload: on an H200 that processes share by turns (driver 580.159.04), not all
+ * branches of a graph wait for an upload right before its launch. One in 500 graphs with a table of
+ * rows ran the code of other kernels, did not end or lost the device, and none where the launch
+ * uploads it (benchmarks/results/2026-11-28T0106Z-nvidia-h200-upload.txt). */
 static vyc_status make(vyc_graph *graph) {
   vyc_context *context = graph->child.context;
   VYC_CU_RESULT;
@@ -41,8 +45,7 @@ static vyc_status make(vyc_graph *graph) {
   VYC_TRY(vyc__graph_fill(graph, graph->graph, NULL));
   VYC_TRY(vyc__ranges_make(graph));
   vyc__count(&context->counters, cuda_graph_instantiations, 1);
-  VYC_TRY(vyc__graph_instantiate(graph));
-  return VYC_CU(context, cuGraphUpload, graph->exec, context->main);
+  return vyc__graph_instantiate(graph);
 }
 
 vyc_status vyc__graph_build(vyc_graph *graph) {

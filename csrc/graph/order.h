@@ -14,9 +14,10 @@ typedef struct vyc_access {
 
 /* ---- dependencies.c ---- */
 
-/* So many nodes of a graph run side by side at most. On an H200 that twelve processes shared
- * (driver 580.159.04), eight of eight graphs of 18 such nodes never ended, and one of six of 17;
- * all of 16 and less did (benchmarks/results/2026-11-27T0337Z-nvidia-h200-shared.txt). */
+/* So many nodes of a graph run side by side at most: on an H200, 1,024 independent kernels take
+ * 186 us so, and 950 us without a limit (2026-11-27T080214Z and T010741Z in benchmarks/results).
+ * Before, graphs of 17 and more did not end on a GPU that processes share; they were launched right
+ * after an upload, see executable.c. */
 #define VYC_ORDER_CHAINS 8u
 
 typedef struct vyc_order_node {

@@ -181,12 +181,6 @@ CUresult CUDAAPI model_cuGraphExecDestroy(CUgraphExec handle) {
   return CUDA_SUCCESS;
 }
 
-static CUresult CUDAAPI model_cuGraphUpload(CUgraphExec handle, CUstream where) {
-  exec_of(handle, "cuGraphUpload");
-  stream_of(where, "cuGraphUpload");
-  return CUDA_SUCCESS;
-}
-
 /* Within the device, as cuMemcpyDtoDAsync: what is copied becomes the number of the operation. */
 static void copy_as_kernel(node *n) {
   if (n->kind != WORK_COPY || !is_device(n->to) || !is_device(n->from)) return;
@@ -246,5 +240,5 @@ CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) {
   X(cuGraphInstantiateWithFlags)                                                                   \
   X(cuGraphExecKernelNodeSetParams)                                                                \
   X(cuGraphExecMemcpyNodeSetParams)                                                                \
-  X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch)
+  X(cuGraphExecMemsetNodeSetParams) X(cuGraphExecDestroy) X(cuGraphLaunch)
 const model_row model_graph_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

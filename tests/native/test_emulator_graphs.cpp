@@ -31,7 +31,6 @@ void updates_reach_later_launches_only() {
     const OneNode one(saxpy);
     CUstream stream = nullptr;
     OK(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    OK(driver.cuGraphUpload(one.exec, stream));
     OK(driver.set("delay_us", 300));
     const CUDA_KERNEL_NODE_PARAMS parameters =
         kernel_node(saxpy.function, 1, saxpy.n, saxpy.arguments);

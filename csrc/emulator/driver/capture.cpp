@@ -55,8 +55,7 @@ bool is_unsafe(Call id) {
   case Call::cuEventQuery:
   case Call::cuEventSynchronize:
   case Call::cuGraphInstantiateWithFlags:
-  case Call::cuGraphExecDestroy:
-  case Call::cuGraphUpload: return true;
+  case Call::cuGraphExecDestroy: return true;
   default: return false;
   }
 }

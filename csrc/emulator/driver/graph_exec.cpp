@@ -216,19 +216,6 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec) {
   });
 }
 
-CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream stream) {
-  return call(Call::cuGraphUpload, Need::context, [&]() -> CUresult {
-    State &s = state();
-    Lock lock(s.mutex);
-    if (s.execs.find(exec) == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    std::shared_ptr<Stream> where;
-    if (const CUresult result = enter_stream_idle(s, stream, &where)) return result;
-    if (where->device != s.execs.find(exec)->device) return CUDA_ERROR_INVALID_VALUE;
-    s.engine.submit(lock, where, nullptr);
-    return CUDA_SUCCESS;
-  });
-}
-
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   // As seen with the driver: the stream says which context, none need be current.
   return call(Call::cuGraphLaunch, Need::driver, [&] { return launch(exec, stream); });

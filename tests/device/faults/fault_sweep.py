@@ -50,7 +50,6 @@ ALLOCATING = {
     "cuGraphConditionalHandleCreate",
     "cuGraphCreate",
     "cuGraphInstantiateWithFlags",
-    "cuGraphUpload",
     "cuLinkAddData",
     "cuLinkComplete",
     "cuLinkCreate",

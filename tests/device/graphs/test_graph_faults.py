@@ -25,7 +25,6 @@ CALLS = [
     "cuGraphAddNode",
     "cuGraphConditionalHandleCreate",
     "cuGraphInstantiateWithFlags",
-    "cuGraphUpload",
     "cuGraphLaunch",
     "cuGraphExecKernelNodeSetParams",
     "cuGraphExecMemcpyNodeSetParams",

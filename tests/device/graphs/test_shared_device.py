@@ -1,4 +1,5 @@
-"""Graphs in processes that share a device: each replay ends, however many of its steps are independent."""
+"""Graphs in processes that share a device: each replay ends, however many of its steps are independent, and the first
+one of a new graph is right."""
 
 from __future__ import annotations
 
@@ -30,3 +31,19 @@ def test_replays_of_processes_on_one_device_end(device_name: int | str) -> None:
             each.wait()
     assert [each.returncode for each in started] == [0] * processes, told
     assert all(line.startswith("ended") for line in told), told
+
+
+@pytest.mark.cuda
+@pytest.mark.slow
+def test_first_replays_in_processes_on_one_device_are_right(device_name: int | str, tmp_path: Path) -> None:
+    """Of tables of rows beside other launches, which were launched before the driver had uploaded all of the graph."""
+    words = f"--device {device_name} --kinds table --count 100000 --processes 12 --seconds 15 --limit 30 --alone 1"
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.device.graphs.many_recordings", *words.split(), "--output", str(tmp_path)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr

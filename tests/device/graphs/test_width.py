@@ -1,6 +1,6 @@
 """No more than eight nodes of a graph run side by side, whatever its steps need.
 
-A driver did not end wider graphs on a GPU that several processes share; see order.h.
+Wider ones take longer; see order.h.
 """
 
 from __future__ import annotations
