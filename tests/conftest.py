@@ -26,6 +26,7 @@ import hypothesis
 import pytest
 from background_jobs import FIXTURES, build_folder, jobs_for, launcher_folder, results_folder
 from background_work import BackgroundWork, Done
+from installed import find_program
 
 import vyre_cuda as vc
 from vyre_cuda.bundles.nvjitlink import find_nvjitlink
@@ -59,7 +60,7 @@ def pytest_report_header() -> list[str]:
 
 
 def _missing_programs() -> list[str]:
-    return [mark for mark, program in PROGRAMS.items() if shutil.which(program) is None]
+    return [mark for mark, program in PROGRAMS.items() if find_program(program) is None]
 
 
 def _missing_headers() -> list[str]:

@@ -7,12 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from installed import PLACES, program
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,11 +38,10 @@ def rooms() -> ModuleType:
 @pytest.fixture(scope="module")
 def objects(rooms: ModuleType, native_build: Path) -> Mapping[str, Path]:
     """Of each C file, compiled without inlining, so that no call is hidden."""
-    places = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
-    cmake = shutil.which("cmake", path=places)
-    assert cmake is not None, "cmake is not installed"
     subprocess.run(
-        [cmake, "--build", native_build, "--target", "vyre_cuda"], env={**os.environ, "PATH": places}, check=True
+        [program("cmake"), "--build", native_build, "--target", "vyre_cuda"],
+        env={**os.environ, "PATH": PLACES},
+        check=True,
     )
     found: Mapping[str, Path] = rooms.object_files([native_build / "CMakeFiles" / "vyre_cuda.dir"])
     return found

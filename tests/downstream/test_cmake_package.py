@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from installed import program
 
 from vyre_cuda.locations import get_cmake_dir
 
-from .tools import EMULATOR, HOST, VERSION_NUMBER, attempt, call, configure, program
+from .tools import EMULATOR, HOST, VERSION_NUMBER, attempt, call, configure
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
+from installed import PLACES
 
 import vyre_cuda as vc
 
@@ -29,7 +29,7 @@ def shell(tmp_path: Path, device: vc.Device) -> dict[str, str]:
     command = bin_ / "vyre-cuda"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m vyre_cuda "$@"\n')
     command.chmod(0o755)
-    places = [str(bin_), sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]
+    places = [str(bin_), PLACES]
     driver = {"VYRE_CUDA_DRIVER": str(EMULATOR)} if device.properties.is_emulator else {}
     return {
         "PATH": os.pathsep.join(places),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from installed import program
 
 import vyre_cuda as vc
 from vyre_cuda.locations import get_cmake_dir
 
 from .test_cpp_header import INCLUDE, LINK
-from .tools import EMULATOR, ROOT, call, configure, program
+from .tools import EMULATOR, ROOT, call, configure
 
 EXAMPLES = ROOT / "examples"
 LOOPS = EXAMPLES / "event_loop"

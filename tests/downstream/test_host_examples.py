@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import program
 
 import vyre_cuda as vc
 from vyre_cuda.locations import get_cmake_dir, get_pkgconfig_dir
 
-from .tools import EMULATOR, ROOT, attempt, call, configure, program
+from .tools import EMULATOR, ROOT, attempt, call, configure
 
 EXAMPLES = ROOT / "examples"
 HOSTS = {"c_host": ("cc", "-std=c11", "host.c"), "cpp_host": ("c++", "-std=c++17", "host.cpp")}

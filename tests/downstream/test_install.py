@@ -6,10 +6,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+from installed import program
 
 import vyre_cuda as vc
 
-from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, attempt, call, configure, program, without_cuda
+from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, attempt, call, configure, without_cuda
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 

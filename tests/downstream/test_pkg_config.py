@@ -6,11 +6,12 @@ import shlex
 from pathlib import Path
 
 import pytest
+from installed import program
 
 import vyre_cuda as vc
 from vyre_cuda.locations import get_pkgconfig_dir
 
-from .tools import EMULATOR, HOST, VERSION_NUMBER, attempt, call, program
+from .tools import EMULATOR, HOST, VERSION_NUMBER, attempt, call
 
 ENVIRONMENT = {"PKG_CONFIG_PATH": get_pkgconfig_dir()}
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from installed import program
 
 import vyre_cuda as vc
 
 from .test_cpp_header import CPP, INCLUDE, bundle  # noqa: F401
-from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, call, configure, program
+from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, call, configure
 
 LIBRARY = Path(vc.get_library_dir()) / f"libvyre_cuda.so.{vc.__version__.rpartition('.')[0]}"
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")

@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from installed import program
 
 from vyre_cuda.cli.command import main
 from vyre_cuda.locations import get_cmake_dir
 
 from .test_cpp_header import INCLUDE, LINK
-from .tools import EMULATOR, ROOT, attempt, call, configure, cuda_include, program
+from .tools import EMULATOR, ROOT, attempt, call, configure, cuda_include
 
 SERVICE = ROOT / "examples" / "service"
 UNITS = (SERVICE / "worker.cpp", SERVICE / "service.cpp")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from installed import program
 
-from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, call, configure, program
+from .tools import EMULATOR, HOST, ROOT, VERSION_NUMBER, call, configure
 
 pytestmark = pytest.mark.slow
 

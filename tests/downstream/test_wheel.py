@@ -13,10 +13,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from installed import program
 
 import vyre_cuda as vc
 
-from .tools import HOST, ROOT, VERSION_NUMBER, call, configure, program, without_cuda
+from .tools import HOST, ROOT, VERSION_NUMBER, call, configure, without_cuda
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
-import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import nvidia
+from installed import program
 
 import vyre_cuda as vc
 from vyre_cuda.locations import EMULATOR_LIBRARY
@@ -22,14 +21,6 @@ EMULATOR = Path(vc.get_library_dir()) / EMULATOR_LIBRARY
 VERSION_NUMBER = sum(
     int(number) * weight for number, weight in zip(re.findall(r"\d+", vc.__version__), (10000, 100, 1), strict=True)
 )
-
-
-def program(name: str) -> str:
-    """The path of a program, of the environment that the tests run in first."""
-    places = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
-    found = shutil.which(name, path=places)
-    assert found is not None, f"{name} is not installed"
-    return found
 
 
 def attempt(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-import sysconfig
 from collections.abc import Collection
 from pathlib import Path
 
 from background_work import Job
+from installed import PLACES, find_program
 
 import vyre_cuda as vc
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_cmake_dir
@@ -27,7 +25,6 @@ FIXTURES = (
     "algorithms_benchmark",
     "native_runs",
 )
-_PLACES = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)))
 
 
 def jobs_for(fixtures: Collection[str], folder: Path, *, is_thinned: bool, is_emulator: bool) -> list[Job]:
@@ -111,10 +108,10 @@ def _benchmark(name: str, folder: Path, script: str, *words: str) -> Job:
 
 def _job(name: str, folder: Path, commands: tuple[tuple[str, ...], ...]) -> Job:
     """In the folder of the project, with a cache of kernels that nothing else has."""
-    environment = (("PATH", _PLACES), ("VYRE_CUDA_CACHE_DIR", str(folder / "cache")))
+    environment = (("PATH", PLACES), ("VYRE_CUDA_CACHE_DIR", str(folder / "cache")))
     return Job(name, commands, str(ROOT), environment)
 
 
 def _program(name: str) -> str:
     """Where it is; its name where it is not installed, so that the job says so."""
-    return shutil.which(name, path=_PLACES) or name
+    return find_program(name) or name

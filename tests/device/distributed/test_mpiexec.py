@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from installed import program
 
 from vyre_cuda.distributed.launchers import place_of
 
@@ -33,7 +34,7 @@ OPEN_MPI = {  # may start as many as the test wants, whoever runs it
 def test_mpiexec_starts_ranks(nccl, gpus, device_name):
     kind = "emulator" if str(device_name).startswith("emulator") else "cuda"
     size = min(gpus, 4)
-    command = ["mpiexec", "-n", str(size), sys.executable, str(RANK), kind, "sums"]
+    command = [program("mpiexec"), "-n", str(size), sys.executable, str(RANK), kind, "sums"]
     done = subprocess.run(command, env=os.environ | nccl | OPEN_MPI, capture_output=True, text=True, timeout=240)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -45,7 +46,7 @@ def _under_mpiexec(
     nccl: dict[str, str], kind: str, said_in: Path, **environment: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
     """Two ranks that have joined, with a file each in the folder: mpiexec, and an open number of each process."""
-    command = ["mpiexec", "-n", "2", sys.executable, str(RANK), kind, "under_mpiexec"]
+    command = [program("mpiexec"), "-n", "2", sys.executable, str(RANK), kind, "under_mpiexec"]
     environment["SAID_IN"] = str(said_in)
     with ExitStack() as ends:
         mpiexec = ends.enter_context(subprocess.Popen(command, env=os.environ | nccl | OPEN_MPI | environment))
