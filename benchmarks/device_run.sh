@@ -5,7 +5,7 @@
 #
 # Parts, each under ten minutes:
 #   install      the package, from this tree
-#   tests        tests/device but the random programs, in three processes
+#   tests        tests/device but the random programs, in six processes
 #   hosts        programs in C and C++: contexts, streams and memory of their own, a minute without a stop, the examples
 #   random       VYRE_RANDOM_PROGRAMS random programs (20000) against the interpreter, in $VYRE_RANDOM_JOBS processes
 #   independent  tests/independent: random programs against an oracle of their own, in one process per core, for
@@ -78,17 +78,31 @@ part_install() {
   timeout 400 "$python" -m pip install --no-build-isolation --no-deps .
 }
 
-# In three processes: one after the other they take thirteen minutes on an H200, together six. What none of the first two
-# has is the third's. The random programs have a part of their own.
+# In six processes, on as many GPUs as there are: one after the other they take thirteen minutes on an H200, together
+# less than three. What none of the others has is the last one's.
 part_tests() {
-  local numerics=(launches memory numerics stats threads worker) pids=() state=0 pid
-  local graphs=(documents faults frontend graphs interop launch_log)
-  local apart=("${numerics[@]}" "${graphs[@]}")
-  some_tests numerics "${numerics[@]/#/tests/device/}" & pids+=($!)
-  some_tests graphs "${graphs[@]/#/tests/device/}" & pids+=($!)
-  some_tests others tests/device "${apart[@]/#/--ignore=tests/device/}" & pids+=($!)
+  local d=tests/device gpus pids=() state=0 pid i=0
+  gpus=$(nvidia-smi -L 2>/dev/null | grep -c .)
+  local grown=("$d"/numerics/test_{grown_programs,vectors,precision}.py)
+  local parity=("$d"/numerics/test_{parity,several_elements,warp}.py)
+  local calls=("$d"/{launches,memory,numerics,stats,threads,worker})
+  local graphs=("$d"/{documents,faults,frontend,graphs,interop,launch_log})
+  local rest=("$d" "${calls[@]/#/--ignore=}" "${graphs[@]/#/--ignore=}" "--ignore=$d/distributed")
+  share grown "${grown[@]}"
+  share graphs "${graphs[@]}"
+  share parity "${parity[@]}"
+  share distributed "$d/distributed"
+  share calls "${calls[@]}" "${grown[@]/#/--ignore=}" "${parity[@]/#/--ignore=}"
+  share others "${rest[@]}"
   for pid in "${pids[@]}"; do wait "$pid" || state=1; done
   return $state
+}
+
+# The next process of part_tests, on the next GPU.
+share() {
+  local gpu=$((i++ % (gpus > 0 ? gpus : 1)))
+  CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-$gpu} some_tests "$@" &
+  pids+=($!)
 }
 
 some_tests() {
@@ -290,7 +304,7 @@ part_several() {
     'from vyre_cuda.distributed.library import open_nccl; from vyre_cuda._native.collective.collective import nccl_version; open_nccl(); print(nccl_version())' 2>&1 | tail -n 1)"
   [ "$gpus" -gt 1 ] || { echo "two GPUs are needed"; return 1; }
   local state=0
-  timeout 280 "$python" -m pytest tests/device/distributed "--device=$device" -q -p no:cacheprovider --durations=5 \
+  timeout 280 "$python" -m pytest tests/device/distributed tests/device/threads/test_peers.py "--device=$device" -q -p no:cacheprovider --durations=5 \
     "--junitxml=$OUT/several.xml" || state=1
   timeout 60 "$python" examples/ranks.py --device "$device" --ranks "$gpus" || state=1
   timeout 180 "$python" benchmarks/bench_distributed.py --device "$device" --commit "$commit" --output "$OUT/results" \
