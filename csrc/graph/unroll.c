@@ -11,12 +11,9 @@
 #define UNROLL_NODES 4096u /* counted repetitions of at most this many nodes are unrolled */
 #define LOOP_NODES 256u    /* the most nodes that are unrolled in the body of a longer one */
 
-static uint64_t count_nodes(const vyc_graph *graph, uint32_t first, uint32_t end);
-
-vyc_shape vyc__repeat_shape(const vyc_graph *graph, uint32_t number) {
-  const vyc_step *step = &graph->steps[number];
+/* `body` is how many nodes one pass of the repetition has. */
+static vyc_shape shape_of(const vyc_graph *graph, const vyc_step *step, uint64_t body) {
   if (step->until != NULL) return (vyc_shape){true, step->times, 0, 1};
-  const uint64_t body = count_nodes(graph, number + 1, step->end);
   if (body == 0) return (vyc_shape){false, 0, 0, 0};
   const bool is_long = step->times > UNROLL_NODES / body;
   if (!is_long || !vyc__has_loops(graph->child.context))
@@ -41,13 +38,18 @@ static uint64_t count_nodes(const vyc_graph *graph, uint32_t first, uint32_t end
       count += step->kind == STEP_LAUNCH ? nodes_of_launch(step) : 1;
       continue;
     }
-    const vyc_shape s = vyc__repeat_shape(graph, i);
     const uint64_t body = count_nodes(graph, i + 1, step->end);
+    const vyc_shape s = shape_of(graph, step, body);
     if (s.is_loop) count += 3 + body * s.part; /* two kernels and the node itself */
     count += s.rest > VYC_MOST_NODES ? VYC_MOST_NODES + 1 : s.rest * body;
     i = step->end - 1;
   }
   return count;
+}
+
+vyc_shape vyc__repeat_shape(const vyc_graph *graph, uint32_t number) {
+  const vyc_step *step = &graph->steps[number];
+  return shape_of(graph, step, count_nodes(graph, number + 1, step->end));
 }
 
 static uint64_t count_loops(const vyc_graph *graph, uint32_t first, uint32_t end) {

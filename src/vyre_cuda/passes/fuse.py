@@ -16,7 +16,7 @@ from vyre_cuda.passes.blocks import in_one_block, merge_blocks
 from vyre_cuda.passes.merge import merge
 from vyre_cuda.passes.pairs import Pairs
 from vyre_cuda.passes.ranges import Covered, Range, meet_written, ranges
-from vyre_cuda.passes.repeats import Until, barriers_of, merge_repeated
+from vyre_cuda.passes.repeats import Until, barriers_of, merge_again, merge_repeated, most_times
 from vyre_cuda.passes.shared import in_shared
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 from vyre_cuda.records import dataclass, replace
@@ -85,11 +85,13 @@ class _Decision:
         self._pairs = Pairs()
         self._repeated: set[int] = set()
         self._users: dict[int, list[int]] = {memory: [] for memory in temporaries}
+        self._used: list[set[int]] = []  # temporaries, by place
         for place, item in enumerate(items):
             if isinstance(item, Apart) and item.repeat is not None:
                 self._repeated.update(range(place + 1, item.repeat.end))
             touched = item.memories if isinstance(item, Apart) else {span.memory for span in item.spans.values()}
-            for memory in touched & self._users.keys():
+            self._used.append({*touched} & self._users.keys())
+            for memory in self._used[-1]:
                 self._users[memory].append(place)
 
     def groups(self) -> list[Group]:
@@ -170,25 +172,40 @@ class _Decision:
     def _with_loop(self, loop: Group, inside: Sequence[Group]) -> list[Group]:
         repeat = self._repeat(loop.first)
         if len(inside) != 1:
-            return [replace(loop, why=f"its steps are {len(inside)} kernels"), *inside]
+            return [replace(loop, why=self._of_several(inside)), *inside]
         (one,) = inside
         item = self._items[one.first] if one.step is None else one.step
         if isinstance(item, Apart):
             return [loop, *inside]
+        is_counted = repeat.until is None and one.until is None and one.times > 0  # both loops
+        times = repeat.times * one.times if is_counted else repeat.times
         try:
-            made = merge_repeated(item, repeat.times, repeat.until)
+            if is_counted and 0 < times <= most_times(item):
+                made = merge_again(item, repeat.times)
+            else:
+                made = merge_repeated(item, repeat.times, repeat.until)
         except Refused as refused:
             return [replace(loop, why=str(refused), kind=refused.kind), *inside]
-        times = repeat.times * max(one.times, 1) if repeat.until is None else repeat.times
         return [Group(loop.first, one.end, made, one.gone, "", None, barriers_of(made), times, repeat.until)]
+
+    def _of_several(self, inside: Sequence[Group]) -> str:
+        """Why a loop around them stays."""
+        if all(group.step is not None or isinstance(self._items[group.first], Step) for group in inside):
+            return f"its steps are {len(inside)} kernels"
+        return "its steps do not become one kernel"
 
     def _in_shared(self, group: Group) -> Group:
         """The same with shared arrays of its block in place of the temporaries that nothing else touches."""
         if group.step is None or not group.barriers:
             return group
-        alone = {m for m, users in self._users.items() if users and group.first <= users[0] and users[-1] < group.end}
+        alone = self._alone(group.first, group.end)
         made, shared, unspecified = in_shared(group.step, alone - group.gone)
         return replace(group, step=made, gone=group.gone | shared, shared=shared, unspecified=unspecified)
+
+    def _alone(self, first: int, end: int) -> set[int]:
+        """The temporaries that only items from here to there use."""
+        used = set[int]().union(*self._used[first:end])
+        return {m for m in used if first <= self._users[m][0] and self._users[m][-1] < end}
 
     def _launches(self, first: int) -> Iterator[Step]:
         """The steps from here to the first that is not a launch, or to a seam."""
@@ -201,8 +218,7 @@ class _Decision:
     def _without_temporaries(self, first: int, end: int, made: Step) -> tuple[Step, frozenset[int]]:
         """The same without the arrays that nothing else touches, as far as their contents can be known."""
         steps = [item for item in self._items[first:end] if isinstance(item, Step)]
-        inside = [m for m, users in self._users.items() if users and first <= users[0] and users[-1] < end]
-        inside.sort(key=lambda memory: self._users[memory])
+        inside = sorted(self._alone(first, end), key=lambda memory: (self._users[memory], memory))
         gone: frozenset[int] = frozenset()
         for tried in _all_then_each(inside):
             if gone == frozenset(inside):

@@ -31,7 +31,7 @@ from vyre_cuda.passes.blocks import in_one_block
 from vyre_cuda.passes.merge import Merge, merge
 from vyre_cuda.passes.mergeable import check_programs
 from vyre_cuda.passes.steps import Kind, Refused, Step
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Until:
 
 def merge_repeated(step: Step, times: int, until: Until | None = None) -> Step:
     """The step `times` times, one after the other; with `until` at most, and 0 means without end. Raises Refused."""
-    if not (until is None) <= times <= (1 << step.program.index.bits - 1) - 1:
+    if not (until is None) <= times <= most_times(step):
         raise Refused(f"{times} times are beyond {step.program.index} indices", Kind.SIZE)
     if until is not None:
         check_programs([step], barriers=bool(step.origins))
@@ -59,6 +59,21 @@ def merge_repeated(step: Step, times: int, until: Until | None = None) -> Step:
     # Barriers between merged steps; those of a program of its own may stand where returns were taken out.
     check_programs([step], barriers=bool(step.origins))
     return _Repeat([in_one_block(step)], frozenset()).repeated(times, barriers=True)
+
+
+def merge_again(step: Step, times: int) -> Step:
+    """The same for a step that `merge_repeated` made without `until`: its loop has so many times as many passes, which
+    are at most `most_times`."""
+    (loop,) = step.program.body
+    assert isinstance(loop, For)
+    assert isinstance(loop.stop, Const)
+    more = replace(loop, stop=Const(step.program.index, times * loop.stop.bits))
+    return replace(step, program=replace(step.program, body=(more,)))
+
+
+def most_times(step: Step) -> int:
+    """How many passes a loop around it can count."""
+    return int((1 << step.program.index.bits - 1) - 1)
 
 
 class _Repeat(Merge):

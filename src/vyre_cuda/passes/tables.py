@@ -176,21 +176,22 @@ def _ordered(
     first: int, end: int, needed: dict[int, set[int]], tables: Sequence[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
     """All places, each as early as it was recorded, if what it needs has run."""
-    unit_of: dict[int, tuple[int, ...]] = {place: (place,) for place in range(first, end)}
+    head_of = {place: place for place in range(first, end)}  # a table is named by its first place
     for table in tables:
-        unit_of.update(dict.fromkeys(table, table))
-    waits: dict[tuple[int, ...], set[tuple[int, ...]]] = {unit: set() for unit in unit_of.values()}
-    behind: dict[tuple[int, ...], set[tuple[int, ...]]] = {unit: set() for unit in waits}
-    for place, unit in unit_of.items():
+        head_of.update(dict.fromkeys(table, table[0]))
+    rows = {table[0]: table for table in tables}
+    waits: dict[int, set[int]] = {head: set() for head in head_of.values()}
+    behind: dict[int, set[int]] = {head: set() for head in waits}
+    for place, head in head_of.items():
         for other in needed[place]:
-            waits[unit].add(unit_of[other])
-            behind[unit_of[other]].add(unit)
-    ready = [unit for unit, others in waits.items() if not others]
+            waits[head].add(head_of[other])
+            behind[head_of[other]].add(head)
+    ready = [head for head, others in waits.items() if not others]
     heapq.heapify(ready)
     found: list[tuple[int, ...]] = []
     while ready:
         unit = heapq.heappop(ready)
-        found.append(unit)
+        found.append(rows.get(unit, (unit,)))
         for next_one in behind[unit]:
             waits[next_one].discard(unit)
             if not waits[next_one]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -30,6 +31,21 @@ def test_repetitions_nest_and_none_is_nothing(device: vc.Device) -> None:
     assert (len(graph), graph.node_count) == (2, 15)
     graph.replay()
     np.testing.assert_array_equal(np.full(N, 15), h.numpy())
+
+
+def test_repetitions_nest_deeply(device: vc.Device) -> None:
+    """Each of 40 counts what is in it once: 2^40 looks would take hours."""
+    add = device.compile(programs.add_to())
+    h, one = device.zeros(N, vc.i32), device.array(np.ones(N, np.int32))
+
+    with device.record() as graph, ExitStack() as loops:
+        for depth in range(40):
+            loops.enter_context(graph.repeat(2 if depth < 3 else 1))
+        add.launch(h, one)
+
+    assert graph.node_count == 8
+    graph.replay()
+    np.testing.assert_array_equal(np.full(N, 8), h.numpy())
 
 
 @pytest.mark.thin

@@ -10,6 +10,7 @@ import pytest
 import vyre_cuda as vc
 from vyre_cuda.ir.core.nodes import Barrier, For
 from vyre_cuda.ir.core.walk import statements
+from vyre_cuda.passes import fuse
 from vyre_cuda.passes.blocks import merge_blocks
 from vyre_cuda.passes.fuse import Apart, Repeat, decide
 from vyre_cuda.passes.merge import merge
@@ -205,12 +206,54 @@ def test_loops_in_loops_are_decided_from_within() -> None:
     check(evaluated, inner * 6, groups[0].step)
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_loops_around_a_loop_take_no_more_work(monkeypatch: pytest.MonkeyPatch, *, own: bool) -> None:
+    """As their passes are those of one loop, it is made once, and the loops around it change its number."""
+    made: list[int] = []
+    right = fuse.merge_repeated
+
+    def counted(one: Step, times: int, until: Until | None = None) -> Step:
+        made.append(times)
+        return right(one, times, until)
+
+    monkeypatch.setattr(fuse, "merge_repeated", counted)
+    inner: list[Any] = [step(grown() if own else turned(), 0, 1), step(grown() if own else turned(), 1, 0)]
+    (group,) = decide([*[loop(times, 5) for times in (2, 1, 3)], *inner], seams=[5])
+
+    assert made == [3]
+    assert group.times == 6
+    assert group.step is not None
+    assert sum(isinstance(s, For) for s in statements(group.step.program.body)) == 1
+    check(evaluated, inner * 6, group.step)
+
+
+def test_a_loop_of_more_passes_than_an_index_counts_is_two() -> None:
+    inner: list[Any] = [step(grown(), 0, 1)]
+    (group,) = decide([loop(1 << 20, 3), loop(1 << 20, 3), *inner], seams=[3])
+
+    assert group.times == 1 << 40
+    assert group.step is not None
+    assert sum(isinstance(s, For) for s in statements(group.step.program.body)) == 2
+
+
+def test_a_loop_that_an_array_ends_is_not_part_of_a_loop_around_it() -> None:
+    z, done = array(0, 0, N), replace(array(1, 0, 3), first=1 << 16)
+    until = Until(done.memory, done.first, vc.u32)
+    one = recorded(until_large(), {"z": z, "done": done})
+    groups = decide([loop(3, 3), loop(4, 3, until), one], seams=[3])
+
+    assert ends(groups) == [(0, 1), (1, 3)]
+    assert (groups[1].times, groups[1].until) == (4, until)
+
+
 def test_a_loop_around_several_kernels_stays_and_says_why() -> None:
     large = step(turned(block=32), 0, 1, 5000)
     groups = decide([loop(3, 3), large, step(turned(block=32), 1, 0, 5000)], seams=[3])
 
     assert ends(groups) == [(0, 1), (1, 2), (2, 3)]
     assert groups[0].why == "its steps are 2 kernels"
+    groups = decide([loop(3, 4), loop(2, 4), large, step(turned(block=32), 1, 0, 5000)], seams=[4])
+    assert [group.why for group in groups[:2]] == ["its steps do not become one kernel", "its steps are 2 kernels"]
     (loop_, one) = decide([loop(3, 2), recorded(reversed_(), {"z": array(0, 0, 2000)})], seams=[2])
     assert one.step is None
     assert "blocks, which are not one" in loop_.why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from bisect import insort
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -55,18 +56,23 @@ def intervals(steps: Sequence[Step | RepeatStep]) -> list[Interval]:
 def places(needed: Sequence[Interval]) -> tuple[dict[Root, int], int]:
     """The first byte of each array, and how many there are: each at the first place that is free while it is needed."""
     found: dict[Root, int] = {}
-    taken: list[tuple[int, int, Interval]] = []
-    for one in needed:
+    taken: list[tuple[int, int, int]] = []  # first byte, end and last step of those needed now, in order
+    size = 0
+    expires = -1  # the first step behind which one of them is not needed
+    for one in needed:  # by first use
+        if expires < one.first:
+            taken = [each for each in taken if each[2] >= one.first]
+            expires = min([last for _, _, last in taken], default=one.last)
         offset = 0
-        for begin, end, other in sorted(taken, key=lambda t: t[:2]):
-            if other.last < one.first or one.last < other.first:
-                continue
+        for begin, end, _ in taken:
             if offset + one.root.nbytes <= begin:
                 break
-            offset = max(offset, -(-end // _ALIGNMENT) * _ALIGNMENT)
+            offset = -(-end // _ALIGNMENT) * _ALIGNMENT
         found[one.root] = offset
-        taken.append((offset, offset + one.root.nbytes, one))
-    return found, max((end for _, end, _ in taken), default=0)
+        insort(taken, (offset, offset + one.root.nbytes, one.last))
+        expires = min(expires, one.last)
+        size = max(size, offset + one.root.nbytes)
+    return found, size
 
 
 class Arena:

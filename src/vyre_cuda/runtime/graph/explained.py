@@ -101,7 +101,7 @@ def _one_kernel(one: Fused, steps: Sequence[int]) -> Iterator[str]:
         often = [_many(one.group.times, "time")] if one.group.times else []
         often += ["until an array ends it"] if one.group.until is not None else []
         how += f"{',' if barriers else ''} that repeats {', or '.join(often)}"
-    yield f"{_steps(steps)} are one kernel{how}, {made.program.name}: {made.lines()}"
+    yield f"{_steps(steps)} {'is' if len(steps) == 1 else 'are'} one kernel{how}, {made.program.name}: {made.lines()}"
 
 
 def _tables(step: TablesStep, numbers: Sequence[int], split: str) -> Iterator[str]:

@@ -135,8 +135,11 @@ def plan(device: Device, recorded: Sequence[Step | RepeatStep], given: Mapping[s
         rows += _rows(device, order, items, group, cells)
     fused = [row.fused.group for row in rows if row.fused is not None]
     gone, shared = (
-        frozenset(root for root, memory in memories.temporaries.items() if any(memory in some for some in all_of))
-        for all_of in ([group.gone for group in fused], [group.shared for group in fused])
+        frozenset(root for root, memory in memories.temporaries.items() if memory in some)
+        for some in (
+            frozenset[int]().union(*[group.gone for group in fused]),
+            frozenset[int]().union(*[group.shared for group in fused]),
+        )
     )
     steps, split = _steps(order, rows, cells, given)
     return Plan(order, arranged.places, steps, rows, gone, shared, arranged.refused, split, cells)
