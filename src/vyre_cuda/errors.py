@@ -1,4 +1,4 @@
-"""Every exception the package raises on purpose, and nothing else.
+"""Every exception the package raises on purpose, and how messages name the type of a value.
 
 All derive from `Error`. Each class has a stable `code`, meant for programs; the message is meant for people and
 carries the numbers. A wrong argument of a call is a `TypeError` (arity, dtype, kind) or a `ValueError` (size, shape,
@@ -10,6 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vyre_cuda.records import dataclass
+
+
+def type_name(value: object) -> str:
+    """The type of a value with its article, for messages: "an int"."""
+    name = type(value).__name__
+    return f"an {name}" if name[0].lower() in "aeio" or name == "ndarray" else f"a {name}"
 
 
 class Error(Exception):

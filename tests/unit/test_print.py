@@ -129,7 +129,7 @@ def test_a_format_that_does_not_fit_is_refused(format_: str, values: int, messag
 
 
 def test_a_format_that_is_no_str_and_a_value_without_a_type_are_refused() -> None:
-    with pytest.raises(TypeError, match="the format of print must be a str, not int"):
+    with pytest.raises(TypeError, match="the format of print must be a str, not an int"):
         built(lambda b, x: b.print(3))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="the printed value 3 has no type"):
         built(lambda b, x: b.print("{}", 3))

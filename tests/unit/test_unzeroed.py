@@ -72,7 +72,7 @@ def test_what_has_no_unspecified_contents_is_refused(declared: str, message: str
 
 
 def test_a_builder_takes_true_or_false() -> None:
-    with pytest.raises(TypeError, match="zeroed of out is a int; it must be True or False"):
+    with pytest.raises(TypeError, match="zeroed of out is an int; it must be True or False"):
         vc.Builder("k").output("out", vc.u32, size=1, zeroed=0)  # type: ignore[arg-type]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from vyre_cuda.algorithms.programs import count
 from vyre_cuda.algorithms.reductions import reduction
 from vyre_cuda.algorithms.work import Work, delivered, index_type, require_device_array, tiles, type_of
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import i64
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -16,9 +17,9 @@ from vyre_cuda.runtime.memory.array import DeviceArray
 def bin_counts(x: Any, minlength: Any, out: Any) -> Any:
     """`bincount` on either kind of array."""
     if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"bincount takes a DeviceArray or a NumPy array, not a {type(x).__name__}")
+        raise TypeError(f"bincount takes a DeviceArray or a NumPy array, not {type_name(x)}")
     if isinstance(minlength, bool) or not isinstance(minlength, (int, np.integer)):
-        raise TypeError(f"minlength is a {type(minlength).__name__}; it must be an int")
+        raise TypeError(f"minlength is {type_name(minlength)}; it must be an int")
     if minlength < 0:
         raise ValueError("'minlength' must not be negative")
     if x.ndim != 1:
@@ -71,7 +72,7 @@ def _blocks(n: int) -> int:
 def histogram_of(x: Any, bins: Any, range_: Any, out: Any) -> Any:
     """`histogram` on either kind of array: counts and edges."""
     if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"histogram takes a DeviceArray or a NumPy array, not a {type(x).__name__}")
+        raise TypeError(f"histogram takes a DeviceArray or a NumPy array, not {type_name(x)}")
     type_ = x.type if isinstance(x, DeviceArray) else type_of(x)
     dtype = count.edge_type(type_).dtype
     if isinstance(x, np.ndarray):

@@ -13,6 +13,7 @@ from vyre_cuda.algorithms.combining import Combining, combining
 from vyre_cuda.algorithms.moving import moved_last
 from vyre_cuda.algorithms.programs import reduce
 from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axes, tiles, type_of
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import bool_
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -26,7 +27,7 @@ _OF_EMPTY = {"sum": 0, "mean": float("nan"), "prod": 1, "any": False, "all": Tru
 def reduction(name: str, x: Any, axis: Axis, dtype: Any, out: Any, keepdims: bool) -> Any:
     """One of the functions, on either kind of array."""
     if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"{name} takes a DeviceArray or a NumPy array, not a {type(x).__name__}")
+        raise TypeError(f"{name} takes a DeviceArray or a NumPy array, not {type_name(x)}")
     if name in ("argmin", "argmax") and isinstance(axis, (tuple, list)):
         raise TypeError(f"{name} takes one axis or None")
     axes = normal_axes(axis, x.ndim)

@@ -12,6 +12,7 @@ from vyre_cuda.algorithms.moving import move_axes, moved_last
 from vyre_cuda.algorithms.programs import lookback, scan
 from vyre_cuda.algorithms.reductions import Array
 from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axis, tiles, type_of
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import u64
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -19,9 +20,9 @@ from vyre_cuda.runtime.memory.array import DeviceArray
 def scanned(name: str, x: Any, axis: Any, dtype: Any, out: Any, exclusive: bool) -> Any:
     """One of the functions, on either kind of array."""
     if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"cum{name} takes a DeviceArray or a NumPy array, not a {type(x).__name__}")
+        raise TypeError(f"cum{name} takes a DeviceArray or a NumPy array, not {type_name(x)}")
     if not isinstance(exclusive, bool):
-        raise TypeError(f"exclusive is a {type(exclusive).__name__}; it must be True or False")
+        raise TypeError(f"exclusive is {type_name(exclusive)}; it must be True or False")
     how = scanning(name, x.type if isinstance(x, DeviceArray) else type_of(x), dtype)
     if axis is None:
         x = x.reshape(x.size)

@@ -12,6 +12,7 @@ from vyre_cuda.algorithms.combining import Combining, combining
 from vyre_cuda.algorithms.programs import segment
 from vyre_cuda.algorithms.reductions import Array
 from vyre_cuda.algorithms.work import Work, delivered, index_type, require_device_array, type_of
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import bool_
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -19,7 +20,7 @@ from vyre_cuda.runtime.memory.array import DeviceArray
 def segmented(name: str, x: Any, offsets: Any, out: Any) -> Any:
     """One of the functions, on either kind of array."""
     if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"segmented_{name} takes a DeviceArray or a NumPy array, not a {type(x).__name__}")
+        raise TypeError(f"segmented_{name} takes a DeviceArray or a NumPy array, not {type_name(x)}")
     if isinstance(x, DeviceArray):
         require_device_array("offsets", offsets)
     elif isinstance(offsets, DeviceArray):

@@ -12,6 +12,7 @@ from vyre_cuda.algorithms.programs.keys import keys_of
 from vyre_cuda.algorithms.programs.ranking import DIGITS, Sorted
 from vyre_cuda.algorithms.reductions import Array
 from vyre_cuda.algorithms.work import Work, delivered, index_type, normal_axis, refuse_shared, tiles, type_of
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import Type, i64
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -64,7 +65,7 @@ def _pair(out: Any) -> tuple[Any, Any]:
 
 def _require_array(name: str, x: Any) -> None:
     if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"{name} takes a DeviceArray or a NumPy array, not a {type(x).__name__}")
+        raise TypeError(f"{name} takes a DeviceArray or a NumPy array, not {type_name(x)}")
 
 
 def _on_host(keys: Array, values: Array | None, axis: int, out: Any) -> Any:

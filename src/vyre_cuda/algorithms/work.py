@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda.errors import RecordingError
+from vyre_cuda.errors import RecordingError, type_name
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, by_dtype, u32, u64
 from vyre_cuda.records import dataclass
@@ -125,7 +125,7 @@ class Work:
 
 def require_device_array(name: str, array: Any) -> None:
     if not isinstance(array, DeviceArray):
-        raise TypeError(f"{name} is a {type(array).__name__}; a DeviceArray is needed beside device arrays")
+        raise TypeError(f"{name} is {type_name(array)}; a DeviceArray is needed beside device arrays")
 
 
 def refuse_shared(name: str, array: DeviceArray, *others: DeviceArray) -> None:
@@ -166,7 +166,7 @@ def normal_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
 
 def normal_axis(axis: Any, ndim: int) -> int:
     if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
-        raise TypeError(f"axis is a {type(axis).__name__}; it must be an int")
+        raise TypeError(f"axis is {type_name(axis)}; it must be an int")
     if not -ndim <= axis < ndim:
         raise np.exceptions.AxisError(int(axis), ndim)
     return int(axis) % ndim
@@ -177,7 +177,7 @@ def delivered(found: np.ndarray[Any, Any], out: Any) -> np.ndarray[Any, Any]:
     if out is None:
         return found
     if not isinstance(out, np.ndarray):
-        raise TypeError(f"out is a {type(out).__name__}; a NumPy array is needed beside NumPy arrays")
+        raise TypeError(f"out is {type_name(out)}; a NumPy array is needed beside NumPy arrays")
     if out.dtype != found.dtype:
         raise TypeError(f"out is an array of {out.dtype}; the result has {found.dtype}")
     if out.shape != found.shape:

@@ -94,7 +94,7 @@ def bundle(
         The file cannot be written, and what was there before still is.
     """
     given = []
-    for each in [programs] if isinstance(programs, (Program, ProgramSource)) else list(programs):
+    for each in programs if isinstance(programs, Iterable) else [programs]:
         program = program_of(each)
         if program is None:
             raise no_program("a bundle takes Programs", each)

@@ -175,6 +175,8 @@ def check_options(precision: str, bounds: str, max_ulp: float | None) -> None:
     """ValueError for an option's unknown word and a `max_ulp` that no op can have."""
     _check_option("precision", precision, PRECISIONS)
     _check_option("bounds", bounds, BOUNDS)
+    if max_ulp is not None and (isinstance(max_ulp, bool) or not isinstance(max_ulp, (int, float))):
+        raise TypeError(f"max_ulp={max_ulp!r}; a number is needed")
     if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
         raise ValueError(f"max_ulp={max_ulp!r} is too small; a single rounding is already off by {_ONE_ROUNDING} ULP")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import BY_NAME
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -39,7 +40,7 @@ def moved(array: DeviceArray, count: int) -> tuple[int, int]:
 def require(what: str, name: str, array: Any, like: DeviceArray | None = None) -> DeviceArray:
     """A device array, of the dtype of `like`."""
     if not isinstance(array, DeviceArray):
-        raise TypeError(f"{what}: {name} is a {type(array).__name__}; it must be a DeviceArray")
+        raise TypeError(f"{what}: {name} is {type_name(array)}; it must be a DeviceArray")
     if like is not None and array.dtype != like.dtype:
         raise TypeError(f"{what}: {name} is an array of {array.dtype}, and the other one of {like.dtype}")
     return array

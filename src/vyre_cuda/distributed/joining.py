@@ -19,6 +19,7 @@ from vyre_cuda.distributed.library import open_nccl
 from vyre_cuda.distributed.session import Session, listen, open_session
 from vyre_cuda.distributed.shared_memory import limit_of_all, share_one_shot
 from vyre_cuda.distributed.watching import Watcher
+from vyre_cuda.errors import type_name
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
@@ -150,7 +151,7 @@ def _exchanged(exchange: Exchange, rank: int, size: int, timeout: float) -> Sess
         told = json.dumps(where).encode()
     answer = exchange(told)
     if not isinstance(answer, (bytes, bytearray)):
-        raise TypeError(f"exchange returned a {type(answer).__name__}; it must return the bytes that rank 0 gave")
+        raise TypeError(f"exchange returned {type_name(answer)}; it must return the bytes that rank 0 gave")
     where = json.loads(answer)
     session = open_session(rank, size, where["address"], where["port"], where["token"], timeout, listener)
     atexit.register(session.leave)

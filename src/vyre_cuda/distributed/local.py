@@ -18,7 +18,7 @@ from vyre_cuda.distributed.one_shot import OneShot, open_one_shot
 from vyre_cuda.distributed.recording import Group
 from vyre_cuda.distributed.threads import Threads
 from vyre_cuda.distributed.watching import Watcher
-from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError
+from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError, type_name
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
@@ -335,9 +335,7 @@ class LocalCommunicator:
 
     def _one_each(self, method: str, name: str, arrays: Any) -> list[Any]:
         if not isinstance(arrays, (list, tuple)):
-            raise TypeError(
-                f"{method}: {name} is a {type(arrays).__name__}; it must be a list with an array of each device"
-            )
+            raise TypeError(f"{method}: {name} is {type_name(arrays)}; it must be a list with an array of each device")
         if len(arrays) != self.size:
             raise ValueError(f"{method}: {name} has {len(arrays)} arrays for {self.size} devices")
         return list(arrays)

@@ -133,16 +133,16 @@ class Watcher:
             if rank == member.rank:
                 continue
             if other is None or other["number"] != self.number:
-                words.append(f"rank {rank} has given none")
+                words.append(f"rank {rank} has not reported what it was given")
             elif other["has_closed"]:
-                words.append(f"rank {rank} has closed its communicator after {other['issued']}")
+                words.append(f"rank {rank} has closed its communicator after collective {other['issued']}")
             elif other["issued"] == 0:
-                words.append(f"rank {rank} has given none")
+                words.append(f"rank {rank} was given none")
             elif other["issued"] != issued:
-                words.append(f"rank {rank} has given {other['issued']} (the last: {other['last']} of {other['count']})")
+                words.append(f"rank {rank} was given {other['issued']} (the last: {other['last']} of {other['count']})")
             elif other["digest"] != f"{digest:016x}":
-                words.append(f"rank {rank} has given others: its last is {other['last']} of {other['count']} elements")
-        return "; ".join(words) or "all ranks have given the same collectives"
+                words.append(f"rank {rank} was given others: its last is {other['last']} of {other['count']} elements")
+        return "; ".join(words) or "all ranks were given the same collectives"
 
 
 def _described(state: tuple[Any, ...]) -> str:

@@ -9,6 +9,7 @@ from functools import update_wrapper
 from types import FunctionType
 from typing import Any
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.frontend.building.namespace import namespace_of
 from vyre_cuda.frontend.building.results import FunctionActivation
 from vyre_cuda.frontend.current import running
@@ -111,5 +112,5 @@ def func(function: Callable[..., Any], /) -> Any:
         Not a function.
     """
     if not isinstance(function, FunctionType):
-        raise TypeError(f"vc.func takes a function, not a {type(function).__name__}")
+        raise TypeError(f"vc.func takes a function, not {type_name(function)}")
     return Function(function)

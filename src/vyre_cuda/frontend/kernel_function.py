@@ -149,6 +149,7 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
             found = self._programs.get(key)
             if found is None:
                 found = build(definition, given.types, given.constants)
+                found._consts.extend(given.constants)
                 if len(self._programs) >= MOST_PROGRAMS:
                     del self._programs[next(iter(self._programs))]
                 self._programs[key] = found
@@ -219,11 +220,7 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         return variant.is_default and default.default_device() is not variant.device
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        arguments, options = specialization.bound(self._name, self._parameters, args, kwargs)
-        for each in options:
-            if each not in _OPTIONS:
-                raise TypeError(f"{self._name} has no parameter {each}")
-        return arguments, options
+        return specialization.bound(self._name, self._parameters, _OPTIONS, args, kwargs)
 
     def _run(
         self,

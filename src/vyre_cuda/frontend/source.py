@@ -8,7 +8,7 @@ import linecache
 from types import CodeType, FunctionType
 from typing import Any
 
-from vyre_cuda.errors import Diagnostic, ProgramError
+from vyre_cuda.errors import Diagnostic, ProgramError, type_name
 from vyre_cuda.records import dataclass
 
 # Of an expression that an error shows.
@@ -46,11 +46,10 @@ class FunctionSource:
 def source_of(function: Any, what: str) -> FunctionSource:
     """The source of a plain function. ProgramError if there is none, TypeError if it is another kind of function."""
     if not isinstance(function, FunctionType):
-        kind = type(function).__name__
-        way = f": write @{kind} above @{what}" if isinstance(function, staticmethod) else ""
+        way = f": write @{type(function).__name__} above @{what}" if isinstance(function, staticmethod) else ""
         if isinstance(function, (int, tuple)) and what != "vc.func":
             way = f": write @{what}(block={function})"
-        raise TypeError(f"{what} takes a function, not a {kind}{way}")
+        raise TypeError(f"{what} takes a function, not {type_name(function)}{way}")
     code = function.__code__
     if code.co_name == "<lambda>":
         raise _at_first_line(code, f"{what} takes a function with a name: write it with def, not as a lambda")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.frontend.parameters import NO_DEFAULT, KernelParameter
 from vyre_cuda.ir.core.types import Type, by_dtype
 from vyre_cuda.records import dataclass
@@ -46,9 +47,13 @@ def type_variables(parameters: Sequence[KernelParameter]) -> list[str]:
 
 
 def bound(
-    name: str, parameters: Sequence[KernelParameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    name: str,
+    parameters: Sequence[KernelParameter],
+    options: Sequence[str],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments by parameter, and the keywords that are none. TypeError for too many, and for two of one."""
+    """The arguments by parameter, and the options. TypeError for too many, unknown ones, and for two of one."""
     taken = [each for each in parameters if each.is_argument]
     if len(args) > len(taken):
         outs = [each.name for each in parameters if each.kind == "out"]
@@ -60,13 +65,15 @@ def bound(
     for key, value in kwargs.items():
         if key in found:
             raise TypeError(f"{name} got two values for {key}")
+        if key not in names and key not in options:
+            raise TypeError(f"{name} has no parameter {key}; it takes {', '.join(each.name for each in taken)}")
         (found if key in names else others)[key] = value
     for each in taken:
         if each.kind == "const" and each.name not in found and each.default is not NO_DEFAULT:
             found[each.name] = each.default
     missing = [each.name for each in taken if each.name not in found]
     if missing:
-        raise TypeError(f"{name}: {', '.join(missing)} missing")
+        raise TypeError(f"{name}: missing argument{'s' * (len(missing) > 1)}: {', '.join(missing)}")
     return found, others
 
 
@@ -95,7 +102,7 @@ def open_of(
 def _type_of(name: str, parameter: str, array: Any) -> Type:
     dtype = getattr(array, "dtype", None)
     if not isinstance(dtype, np.dtype):
-        raise TypeError(f"{name}: {parameter} takes an array, not a {type(array).__name__}")
+        raise TypeError(f"{name}: {parameter} takes an array, not {type_name(array)}")
     found = by_dtype(dtype)
     if found is None:
         raise TypeError(f"{name}: {parameter} is an array of {dtype}, for which there is no type")

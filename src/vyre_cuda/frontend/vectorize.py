@@ -102,9 +102,7 @@ class Vectorized:
     # ---- calls of any kind
 
     def _general(self, args: tuple[Any, ...], named: dict[str, Any], out: Any) -> Any:
-        given, others = bound(self._name, self._parameters, args, named)
-        if others:
-            raise TypeError(f"{self._name} has no parameter {next(iter(others))}")
+        given, _ = bound(self._name, self._parameters, (), args, named)
         values = [self._operand(row, given[row.name]) for row in self._parameters]
         shapes = [() if _is_number(each) else each.shape for each in values]
         device = self._device(values, out)

@@ -79,11 +79,11 @@ _IN_OTHER_WORDS = (
         "a value of the device is not a Python sequence: write `for i in range(n)`, which loops on the device",
     ),
     (
-        "LaunchId where an expression or a number is needed; read an element as x[i]",
+        "a LaunchId where an expression or a number is needed; read an element as x[i]",
         "an id of three axes where one number is needed; write its axis, as in vc.global_id.x",
     ),
-    (" or ints, not Value", " or ints, not a value of the device: write a number, or take it from a vc.const"),
-    (" or ints, not Size", " or ints, not a size of the device: write a number, or take it from a vc.const"),
+    (" or ints, not a Value", " or ints, not a value of the device: write a number, or take it from a vc.const"),
+    (" or ints, not a Size", " or ints, not a size of the device: write a number, or take it from a vc.const"),
     ("the name is taken (declare parameters before locals)", "the name is taken: use another one"),
     ("b.for_", "range"),
     ("a for_ needs integers", "range needs integers"),
@@ -96,7 +96,7 @@ _IN_OTHER_WORDS = (
     ("continue_ outside", "`continue` outside"),
 )
 # The classes of values of the device, which all are a Value to a user.
-_KINDS = re.compile(r"""(['"]|slices, not |instance, )(?:Unplaced|Variable|Scalar)\b""")
+_KINDS = re.compile(r"""(['"]|slices, not |not a |instance, )(?:Unplaced|Variable|Scalar)\b""")
 
 
 def message_of(error: Exception) -> str:
@@ -140,7 +140,7 @@ def reworded(message: str) -> str:
         message += ": read an element, as in x[i]"
     if message == "'Value' object is not subscriptable":
         return "a value of the device has no elements: of an array of two axes, write x[i, j] for x[i][j]"
-    if "where the integer type" in message:
+    if message.endswith(" an integer type"):
         message += ": write a whole number, or vc.f32(...) around what it is combined with"
     return message + _parameters(message)
 

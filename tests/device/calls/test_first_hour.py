@@ -253,6 +253,10 @@ MISTAKES: dict[str, tuple[Callable[[Things], Any], type[Exception], str]] = {
     "np.asarray": (lambda t: np.asarray(t.x), TypeError, r"\.numpy\(\)"),
     "a truth value": (lambda t: bool(vc.global_id.x < 3), TypeError, r"b\.if_"),
     "a sum with NumPy": (lambda t: t.x + X, TypeError, "has no arithmetic"),
+    "a method of NumPy": (lambda t: t.x.sum(), AttributeError, r"vc\.algorithms\.sum\(a\), or a\.numpy\(\)\.sum"),
+    "an attribute of NumPy": (lambda t: t.x.T, AttributeError, r"vc\.algorithms\.transpose\(a\)"),
+    "a cast as in NumPy": (lambda t: t.x.astype(F32), AttributeError, r"@vc\.vectorize, or a\.numpy\(\)\.astype"),
+    "a copy as in CuPy": (lambda t: t.x.get(), AttributeError, r"write a\.numpy\(\)$"),
     "a loop over an array": (lambda t: list(t.x), TypeError, "iterable"),
     "a slice with a step": (lambda t: t.x[::2], ValueError, "step"),
     "an index beyond": (lambda t: t.x[8], IndexError, "8 elements"),
@@ -277,6 +281,10 @@ MISTAKES: dict[str, tuple[Callable[[Things], Any], type[Exception], str]] = {
     "a size of a float": (lambda t: t.device.zeros(8.0, vc.f32), TypeError, "float"),
     "an unknown symbol": (lambda t: t.graph.replay(a=1.0), TypeError, "no symbol a"),
     "an unknown precision": (lambda t: t.device.compile(t.program, precision="fp16"), ValueError, "fp16"),
+    "a word for max_ulp": (lambda t: t.device.compile(t.program, max_ulp="2"), TypeError, "max_ulp='2'; a number"),
+    "a number for a target": (lambda t: vc.ptx(t.program, target=90), TypeError, 'such as "sm_90", not an int'),
+    "bytes for text": (lambda t: vc.parse(b"program p"), TypeError, "parse takes a str, not a bytes"),
+    "a number bundled": (lambda t: vc.bundle(3, "x.vyre"), TypeError, "takes Programs, not an int"),
     "a name that is none": (lambda t: vc.nosuch, AttributeError, "nosuch"),
 }
 

@@ -49,7 +49,7 @@ def test_ranks_that_do_not_agree_are_told_in_words(start, scene, small):
     for status, output in ended:
         assert status == 0, output
         assert "told" in output
-    assert any("rank 0 has given others" in output or "rank 1 has given others" in output for _, output in ended)
+    assert any("rank 0 was given others" in output or "rank 1 was given others" in output for _, output in ended)
 
 
 @pytest.mark.thin
@@ -180,7 +180,7 @@ def test_a_call_in_which_nccl_waits_ends_at_the_limit_with_what_each_has_given(s
     alone, grouped = (line for line in output.splitlines() if line.startswith("told"))
     for line, what in ((alone, "the all_reduce of 4 elements, collective 1,"), (grouped, "collective 2,")):
         assert f"{what} of rank 0 has not ended after" in line
-        assert "rank 1 has given none" in line
+        assert "rank 1 was given none" in line
     assert "usable [1, 1]" in output
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -110,7 +111,7 @@ def test_constants_of_other_types_are_other_programs() -> None:
 
 def test_wrong_arguments_are_type_errors() -> None:
     for arguments, message in (
-        ((X,), "y, a missing"),
+        ((X,), "missing arguments: y, a"),
         ((X, X, 1.0, 2.0), "takes 3 arguments; 4 given"),
         ((X, X, "a"), "a"),
         ((X.astype(np.int32), X, 1.0), "int32"),
@@ -351,3 +352,26 @@ def test_a_default_device_that_was_closed_is_opened_again(monkeypatch: pytest.Mo
     vc.default_device().close()
     with pytest.raises(vc.DeviceUnavailableError):
         on_first(np.ones(2, np.float32))
+
+
+@vc.kernel
+def scaled(x: vc.In[vc.f32], n: vc.const = 5):
+    out = vc.output(vc.f32, x.size)
+    i = vc.global_id.x
+    if i < out.size:
+        out[i] = x[i] * n
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda device: scaled.on(device)(X, n=10),
+        lambda device: scaled.on(device)(X, 10),
+        lambda device: scaled.on(device, n=10)(X, n=10),
+        lambda device: scaled.on(device).launch(device.array(X), device.array(X), n=10),
+        lambda device: scaled.on(device).launch(device.array(X), device.array(X), 10),
+    ],
+)
+def test_a_const_that_is_given_to_a_kernel_is_refused(device: vc.Device, call: Callable[[vc.Device], Any]) -> None:
+    with pytest.raises(TypeError, match=r"n: a const, set by scaled\.on\(device, n=\.\.\.\)$"):
+        call(device)

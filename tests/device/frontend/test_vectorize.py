@@ -176,7 +176,7 @@ def test_a_kernel_calls_it_on_values() -> None:
         ((np.zeros(3), 1), {}, TypeError, r"it needs float32 \(write a\.astype\(vc\.f32\.dtype\)\)"),
         ((1, np.array(2)), {}, TypeError, "argument b is an array of int64; it needs float32"),
         (([1.0], 1), {}, TypeError, r"argument a is a list \(write np.array"),
-        ((1,), {}, TypeError, "b missing"),
+        ((1,), {}, TypeError, "missing argument: b"),
         ((1, 2, 3), {}, TypeError, "takes 2 arguments; 3 given"),
         ((1, 2), {"c": 3}, TypeError, "no parameter c"),
         ((1, "2"), {}, TypeError, "argument b is a str"),

@@ -146,7 +146,7 @@ def test_whether_ranges_meet_is_what_comparing_all_pairs_says(device: vc.Device)
         (lambda row: (*row[:3], "a"), TypeError, "row 2: .*scalar a"),
         (lambda row: (*row[:3], vc.symbol("a")), TypeError, "row 2: .*"),
         (lambda row: (row[0], row[1], row[1], 1.0), ValueError, "row 2: .*overlap"),
-        (lambda row: 5, TypeError, "row 2: .*a row is a sequence of arguments, not a int"),
+        (lambda row: 5, TypeError, "row 2: .*a row is a sequence of arguments, not an int"),
     ],
 )
 def test_what_is_wrong_with_a_row_names_it(device: vc.Device, spoil: Any, error: type[Exception], match: str) -> None:

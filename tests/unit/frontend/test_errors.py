@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.errors import type_name
 
 T = TypeVar("T")
 HERE = Path(__file__).parent
@@ -79,12 +80,12 @@ def test_error_is_at_its_line_column_and_expression(name: str) -> None:
 @pytest.mark.parametrize("decorator", [vc.kernel, vc.func, vc.vectorize])
 @pytest.mark.parametrize("what", [3, print, int, "kernel"])
 def test_what_is_no_function_is_refused(decorator: Any, what: Any) -> None:
-    with pytest.raises(TypeError, match=f"takes a function, not a {type(what).__name__}"):
+    with pytest.raises(TypeError, match=f"takes a function, not {type_name(what)}"):
         decorator(what)
 
 
 def test_the_threads_of_a_block_are_told_to_be_an_option() -> None:
-    with pytest.raises(TypeError, match=r"not a int: write @vc\.kernel\(block=128\)"):
+    with pytest.raises(TypeError, match=r"not an int: write @vc\.kernel\(block=128\)"):
         vc.kernel(128)  # type: ignore[call-overload]
 
 

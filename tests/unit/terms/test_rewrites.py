@@ -303,7 +303,7 @@ def test_the_same_is_computed_for_who_asks(program: vc.Program) -> None:
 
 def test_what_cannot_be_asked_about_is_refused() -> None:
     program = vc.parse(HEADER + "store h[i], c\n")
-    with pytest.raises(TypeError, match="takes a Program, not a int"):
+    with pytest.raises(TypeError, match="takes a Program, not an int"):
         vc.rewrites(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="precision"):
         vc.rewrites(program, precision="exact")

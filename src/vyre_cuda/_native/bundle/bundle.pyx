@@ -190,7 +190,7 @@ cdef class BundleFile:
         cdef Py_ssize_t i
         buffers = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in self.parameters(kernel))
         if len(counts) != buffers or len(scalars) != self.kernel(kernel)["parameter_count"] - buffers:
-            raise ValueError(f"{len(counts)} counts and {len(scalars)} scalars do not match the kernel's parameters")
+            raise ValueError(f"{len(counts)} element counts and {len(scalars)} scalars do not match the kernel's parameters")
         for i in range(len(counts)):
             c_counts[i] = counts[i]
         for i in range(len(scalars)):

@@ -104,13 +104,13 @@ cdef class Launcher:
         cdef object one = 1  # a Python int: there may be more pointers than bits in a C word
         cdef PyObject *buffer
         if len(args) != self._count:
-            raise TypeError(f"the kernel takes {self._count} arguments, {len(args)} given")
+            raise TypeError(f"the kernel takes {self._count} arguments; {len(args)} given")
         for i in range(self._count):
             value = args[i]
             if self._words[i].is_pointer:
                 if PyLong_CheckExact(value):
                     if not 0 <= value <= 0xFFFFFFFFFFFFFFFF:
-                        raise OverflowError(f"argument {i}: {value} is not an address")
+                        raise OverflowError(f"argument {i}: {value} is not an address, which has 64 bits")
                     given.scalars[count] = value
                     count += 1
                     addresses |= one << i
@@ -222,7 +222,7 @@ cdef class LoadedCall(AnyCall):
             try:
                 if self._launcher.fill(given, args, self._grid, self._on) != self._addresses:
                     raise TypeError(
-                        "a pointer that was bound as an array must stay an array, and an address an address")
+                        "a bound call takes an array where an array was bound, and an address where an address was: bind again")
                 self.set_values(&given.run, args)
             finally:
                 self._launcher.give(given)

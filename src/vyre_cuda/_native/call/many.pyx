@@ -46,7 +46,7 @@ cdef class Rows:
     cdef int make_room(self, Dispatcher dispatcher, size_t count, object grid, Stream on) except -1:
         cdef uint32_t bindings = dispatcher.binding_count, scalars = dispatcher.scalar_count
         if count > <uint32_t>-1:
-            raise ValueError(f"{count} rows are too many")
+            raise ValueError(f"{count} rows; a call takes 4,294,967,295 at most")
         self._dispatcher = dispatcher
         self._on = on
         self._kept = []

@@ -91,7 +91,7 @@ cdef class WorkerHandle:
         for i in range(len(self._given)):
             if self._given[i] is kernel:
                 return i
-        raise ValueError(f"{kernel!r} is not a kernel of this worker")
+        raise ValueError(f"{kernel!r} is not a kernel of this worker: name it in device.worker([...])")
 
     def number_of(self, kernel) -> int:
         """The number of a kernel in the worker. ValueError: it is none of its kernels."""

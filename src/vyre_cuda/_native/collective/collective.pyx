@@ -77,7 +77,7 @@ cdef class Member:
         """Returns when all ranks have come; KernelTimeoutError at the time limit."""
         cdef const uint8_t *data = <const uint8_t *><char *>identity
         if len(identity) != VYC_COMMUNICATOR_ID_BYTES:
-            raise ValueError(f"an identity of {len(identity)} bytes; NCCL's have {VYC_COMMUNICATOR_ID_BYTES}")
+            raise ValueError(f"an identity of {len(identity)} bytes; NCCL makes it, of {VYC_COMMUNICATOR_ID_BYTES}")
         self.context = context
         self.rank = rank
         self.size = size
@@ -93,7 +93,7 @@ cdef class Member:
         cdef vyc_communicator *handle = self._h
         with cython.critical_section(self):
             if self._users != 0:
-                raise ValueError("the communicator is in use by another thread")
+                raise ValueError("the communicator is in use by another thread: close it when that call has returned")
             handle = self._h
             self._h = NULL
         with nogil:
@@ -131,7 +131,7 @@ cdef class Member:
     cdef int enter(self) except -1:
         with cython.critical_section(self):
             if self._h == NULL:
-                raise ValueError("the communicator is closed")
+                raise ValueError("the communicator is closed: join again for another one")
             self._users += 1
         return 0
 
@@ -188,7 +188,7 @@ cdef class Member:
         cdef bytes joined = b"".join(handles)
         cdef const uint8_t *data = <const uint8_t *><char *>joined
         if len(handles) != self.size or len(joined) != self.size * VYC_INBOX_HANDLE_BYTES:
-            raise ValueError(f"{len(handles)} handles with {len(joined)} bytes, for {self.size} ranks")
+            raise ValueError(f"{len(handles)} handles of {len(joined)} bytes in all, for {self.size} ranks of {VYC_INBOX_HANDLE_BYTES} each")
         self.enter()
         try:
             with nogil:
@@ -251,7 +251,7 @@ cdef class Together:
     def __init__(self, tuple members not None, dict types not None) -> None:
         """`types`: NCCL's numbers of types by those of NumPy."""
         if len(members) > MOST_TOGETHER:
-            raise ValueError(f"{len(members)} ranks")
+            raise ValueError(f"{len(members)} ranks; one call takes {MOST_TOGETHER} at most")
         self.members = members
         self.types = types
 

@@ -15,7 +15,7 @@ cdef int64_t nanoseconds(object timeout) except? -2:
         return -1
     seconds = timeout
     if seconds != seconds:
-        raise ValueError("the timeout is not a number")
+        raise ValueError("timeout= is NaN; it must be a number of seconds, or None")
     if seconds > 3e9:
         return -1
     return <int64_t>(seconds * 1e9) if seconds > 0 else 0

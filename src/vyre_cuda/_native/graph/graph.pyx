@@ -68,7 +68,7 @@ cdef enum:
 cdef void *host_memory(cnp.ndarray array, vyc_graph_transfer *transfer) except NULL:
     cdef Pinned pinned = pinned_of(array)
     if pinned is None:
-        raise ValueError("not page-locked memory")
+        raise ValueError("an array of a recorded copy must be in page-locked memory: Device.pinned_empty() or Device.register()")
     transfer.pinned = pinned._h
     return cnp.PyArray_DATA(array)
 
@@ -161,7 +161,7 @@ cdef class Graph:
         cdef uint32_t step = 0, count = 0
         cdef Rows one
         if len(rows) > MOST_TABLES:
-            raise ValueError(f"{len(rows)} kernels are too many for one launch")
+            raise ValueError(f"{len(rows)} kernels; one launch takes {MOST_TABLES} at most")
         for one in rows:
             one._rows.clearing = NULL if clearing is None else clearing._h
             one._rows.many_clearing = NULL if many_clearing is None else many_clearing._h
@@ -444,7 +444,7 @@ def launch_together(list graphs not None, list changes, list streams) -> None:
     cdef list of_graph
     cdef vyc_status status
     if len(graphs) > VYC_MOST_TOGETHER:
-        raise ValueError(f"{len(graphs)} graphs are to be launched together; {VYC_MOST_TOGETHER} can be")
+        raise ValueError(f"{len(graphs)} graphs; {VYC_MOST_TOGETHER} at most can be launched together")
     memset(parts, 0, sizeof(parts[0]) * len(graphs))
     try:
         for graph in graphs:

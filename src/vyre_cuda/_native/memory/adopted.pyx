@@ -5,6 +5,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
+from vyre_cuda.errors import type_name
 from vyre_cuda._native.core.c_api cimport (
     VYC_FOREIGN_READ_ONLY, vyc_buffer_adopt, vyc_buffer_adopt_peer, vyc_buffer_is_read_only, vyc_buffer_order, vyc_context_stream,
     vyc_foreign_memory, vyc_stream, vyc_stream_adopt,
@@ -42,16 +43,16 @@ cdef object handle_of(object value):
     protocol = getattr(value, "__cuda_stream__", None)
     if protocol is None or isinstance(value, type):
         raise TypeError(
-            f"stream= is a {type(value).__name__}; it needs a Stream, an object with __cuda_stream__, or an int handle"
+            f"stream= is {type_name(value)}; it needs a Stream, an object with __cuda_stream__, or an int handle"
         )
     answer = protocol()
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise TypeError(f"__cuda_stream__ of a {type(value).__name__} returned {answer!r}, not (version, handle)")
+        raise TypeError(f"__cuda_stream__ of {type_name(value)} returned {answer!r}, not (version, handle)")
     version, handle = answer
     if version != 0:
-        raise ValueError(f"__cuda_stream__ of a {type(value).__name__} has version {version}; version 0 is supported")
+        raise ValueError(f"__cuda_stream__ of {type_name(value)} has version {version}; version 0 is supported")
     if isinstance(handle, bool) or not isinstance(handle, int):
-        raise TypeError(f"__cuda_stream__ of a {type(value).__name__} returned a {type(handle).__name__} as its handle")
+        raise TypeError(f"__cuda_stream__ of {type_name(value)} returned {type_name(handle)} as its handle, not an int")
     return int(handle)
 
 

@@ -6,7 +6,7 @@ the device also accepts the text. Nothing that is emitted needs a newer version 
 
 from __future__ import annotations
 
-from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.errors import UnsupportedError, type_name
 from vyre_cuda.records import dataclass
 
 PtxVersion = tuple[int, int]
@@ -91,9 +91,11 @@ class Target:
     @classmethod
     def parse(cls, name: str) -> Target:
         """The target that "sm_90" names. ValueError for another spelling, UnsupportedError for an unknown target."""
+        if not isinstance(name, str):
+            raise TypeError(f'a target is a str such as "sm_90", not {type_name(name)}')
         prefix, _, digits = name.partition("_")
         if prefix != "sm" or not (digits.isascii() and digits.isdigit()):
-            raise ValueError(f"{name!r} is not a target; targets are written sm_90")
+            raise ValueError(f'{name!r} is not a target; targets are written "sm_90"')
         sm = int(digits)
         if sm not in _TARGETS:
             known = ", ".join(f"sm_{known_sm}" for known_sm in KNOWN_SM)

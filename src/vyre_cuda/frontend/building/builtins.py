@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.frontend.building.text import as_text
 from vyre_cuda.frontend.building.values import is_dynamic
 from vyre_cuda.ir.builder.builder import Builder
@@ -110,7 +111,7 @@ def _print(builder: Builder) -> Callable[..., None]:
                 f"print in a kernel takes no {given}; each print is a line on standard output", caller()
             )
         if sep is not None and not isinstance(sep, str):
-            raise program_error(f"sep of print is a {type(sep).__name__}; it must be a str", caller())
+            raise program_error(f"sep of print is {type_name(sep)}; it must be a str", caller())
         between = escaped(" " if sep is None else sep)
         texts = [as_text(argument) for argument in arguments]
         builder.print(between.join(text.format for text in texts), *(value for text in texts for value in text.values))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.frontend.building.builtins import why_once
 from vyre_cuda.frontend.captures import Missing, can_be_written, is_fixed
 from vyre_cuda.frontend.rewriting.function import Rewritten
@@ -69,13 +70,13 @@ _OURS = ("vyre_cuda", "functools")
 
 
 def _changes(name: str, value: Any) -> str:
-    kind = type(value).__name__
+    kind = type_name(value)
     if hasattr(type(value), "__cuda_array_interface__"):
-        return f"{name} is a {kind}, whose contents can change: pass it as a parameter"
+        return f"{name} is {kind}, whose contents can change: pass it as a parameter"
     if isinstance(value, (list, set, bytearray)):
-        return f"{name} is a {kind}, which can change after the kernel is built: make it a tuple"
+        return f"{name} is {kind}, which can change after the kernel is built: make it a tuple"
     return (
-        f"{name} is a {kind}, which can change after the kernel is built: take numbers, types, functions or tuples "
+        f"{name} is {kind}, which can change after the kernel is built: take numbers, types, functions or tuples "
         "of them from around a kernel, and pass other objects as vc.const"
     )
 

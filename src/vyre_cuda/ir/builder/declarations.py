@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.builder.handles import Buffer, ParameterBufferKind, integer
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.scopes import Scope, caller, program_error
@@ -256,7 +257,7 @@ class Declarations:
         """
         source = self._scope.begin()
         if not isinstance(array, np.ndarray):
-            raise TypeError(f"table {name} is made of a NumPy array, not {type(array).__name__}")
+            raise TypeError(f"table {name} is made of a NumPy array, not {type_name(array)}")
         _check_axes(name, array.ndim, source)
         type_ = by_dtype(array.dtype)
         if type_ is None:
@@ -320,7 +321,7 @@ class Declarations:
         zeroed: bool = True,
     ) -> Buffer:
         if not isinstance(zeroed, bool):
-            raise TypeError(f"zeroed of {name} is a {type(zeroed).__name__}; it must be True or False")
+            raise TypeError(f"zeroed of {name} is {type_name(zeroed)}; it must be True or False")
         extents = self._extents(name, size, shape, ndim, caller())
         if len(extents) == 1:
             self._declare(name, kind, type_, extents[0], zeroed=zeroed)
@@ -339,7 +340,7 @@ class Declarations:
         if shape is None:
             shape = (None,) * _axis_count(name, ndim)
         elif not isinstance(shape, (tuple, list)):
-            raise TypeError(f"the shape of {name} is a {type(shape).__name__}; write a tuple, or size= for one axis")
+            raise TypeError(f"the shape of {name} is {type_name(shape)}; write a tuple, or size= for one axis")
         if ndim is not None and ndim != len(shape):
             raise program_error(f"ndim={ndim} of {name}, whose shape has {len(shape)} axes", source)
         _check_axes(name, len(shape), source)
@@ -357,7 +358,7 @@ class Declarations:
 
 def _axis_count(name: str, ndim: object) -> int:
     if isinstance(ndim, bool) or not isinstance(ndim, (int, np.integer)):
-        raise TypeError(f"ndim of {name} must be an int, not {type(ndim).__name__}")
+        raise TypeError(f"ndim of {name} must be an int, not {type_name(ndim)}")
     return int(ndim)
 
 
@@ -366,7 +367,7 @@ def _extents_of(what: str, name: str, size: object, source: Source) -> tuple[int
     given = size if isinstance(size, tuple) else (size,)
     for extent in given:
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
-            raise TypeError(f"the size of a {what} must be an int or ints, not {type(extent).__name__}")
+            raise TypeError(f"the size of a {what} must be an int or ints, not {type_name(extent)}")
     _check_axes(name, len(given), source)
     extents = tuple([int(extent) for extent in given])
     if min(extents) < 1:

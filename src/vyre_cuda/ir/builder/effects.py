@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.builder.docstrings import describe_atomic, describe_warp_op
 from vyre_cuda.ir.builder.handles import Buffer, Index, element_indices, position, require_writable
 from vyre_cuda.ir.builder.operators import Expression, Operand
@@ -68,7 +69,7 @@ class EffectMethods:
         """
         source = self._scope.begin()
         if not isinstance(message, str):
-            raise TypeError(f"the message of assert_ must be a str, not {type(message).__name__}")
+            raise TypeError(f"the message of assert_ must be a str, not {type_name(message)}")
         held = place(self._scope, condition, source, bool_, "condition")
         self._scope.append(Assert(node_of(held), message, source))
 
@@ -92,7 +93,7 @@ class EffectMethods:
         """
         source = self._scope.begin()
         if not isinstance(format, str):
-            raise TypeError(f"the format of print must be a str, not {type(format).__name__}")
+            raise TypeError(f"the format of print must be a str, not {type_name(format)}")
         fault = printing.format_fault(format, len(values))
         if fault is not None:
             raise program_error(fault, source)
@@ -202,7 +203,7 @@ class AtomicMethods:
     ) -> None:
         row = ATOMICS[op]
         if not isinstance(buffer, Buffer):
-            raise TypeError(f"an atomic {op} works on a buffer, not {type(buffer).__name__}")
+            raise TypeError(f"an atomic {op} works on a buffer, not {type_name(buffer)}")
         if buffer._scope is not self._scope:
             raise program_error(f"{buffer.name} belongs to the builder of {buffer._scope.program}", source)
         require_writable(buffer, source)
@@ -321,7 +322,7 @@ def _require_value_first(called: str, value: object) -> None:
 
 def _combine_name(given: str, source: Source) -> str:
     if not isinstance(given, str):
-        raise TypeError(f"the combining op must be named by a str, not {type(given).__name__}")
+        raise TypeError(f"the combining op must be named by a str, not {type_name(given)}")
     if given not in _COMBINE_NAMES:
         raise program_error(f"no combining op is named {given!r}; it must be one of {', '.join(COMBINES)}", source)
     return _COMBINE_NAMES[given]

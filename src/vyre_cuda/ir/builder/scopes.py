@@ -13,7 +13,7 @@ from collections.abc import Callable
 from threading import local as thread_local
 from typing import Any, ClassVar, Literal, TypeVar
 
-from vyre_cuda.errors import Diagnostic, ProgramError
+from vyre_cuda.errors import Diagnostic, ProgramError, type_name
 from vyre_cuda.ir.core.identifiers import RESERVED, is_identifier
 from vyre_cuda.ir.core.limits import MAX_NESTING
 from vyre_cuda.ir.core.nodes import Expr, If, Let, Local, Source, Stmt
@@ -229,7 +229,7 @@ class Scope:
 def check_name(name: str, what: str, source: Source) -> None:
     """Raises ProgramError unless the text format can hold the name, TypeError if it is not a string."""
     if not isinstance(name, str):
-        raise TypeError(f"the name of a {what} must be a str, not {type(name).__name__}")
+        raise TypeError(f"the name of a {what} must be a str, not {type_name(name)}")
     if not is_identifier(name):
         raise program_error(
             f"{what} {name!r}: a name is ASCII letters, digits and _, and does not begin with a digit", source

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.builder.operators import Expression, Number, Operand
 from vyre_cuda.ir.builder.scopes import Block, Scope, caller, out_of_block, program_error, running
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Local, Source
@@ -208,7 +209,7 @@ def _instead_of_value(operand: Any) -> str:
     """What was given where a value is needed, and what to write."""
     if isinstance(operand, (np.dtype, Type)):
         return "a type where an expression or a number is needed; calling a type converts a value, as in vc.f32(x)"
-    said = f"{type(operand).__name__} where an expression or a number is needed"
+    said = f"{type_name(operand)} where an expression or a number is needed"
     return said if operand is None or isinstance(operand, str) else f"{said}; read an element as x[i]"
 
 

@@ -183,19 +183,27 @@ def _by_name(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     names = [parameter.name for parameter in argument_parameters(program)]
     takes = f"{program.name} takes {len(names)} argument{'s' * (len(names) != 1)} ({', '.join(names)})"
     if len(args) > len(names):
-        raise TypeError(f"{takes}, {len(args)} given by position{_outs_hint(program)}")
+        raise TypeError(f"{takes}, {len(args)} given by position{_outs_hint(program)}{consts_hint(program)}")
     given = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name in given:
             raise TypeError(f"{program.name}: {name} is given twice, by position and by name")
         if name not in names:
             hint = _outs_hint(program) if any(p.name == name for p in program.parameters) else ""
-            raise TypeError(f"{takes}, not {name}{hint}")
+            raise TypeError(f"{takes}, not {name}{hint}{consts_hint(program, name)}")
         given[name] = value
     missing = [name for name in names if name not in given]
     if missing:
         raise TypeError(f"{takes}; missing: {', '.join(missing)}")
     return given
+
+
+def consts_hint(program: Program, name: str | None = None) -> str:
+    """Where a const of the kernel function is set that the program was made of; `name`: if this is one."""
+    consts = [each for each in program._consts if name in (None, each)]
+    given = ", ".join(f"{each}=..." for each in consts)
+    kind = "a const" if len(consts) == 1 else "consts"
+    return f"; {', '.join(consts)}: {kind}, set by {program.name}.on(device, {given})" if consts else ""
 
 
 def _outs_hint(program: Program) -> str:

@@ -6,6 +6,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from vyre_cuda.errors import type_name
+
 
 def is_array(value: Any) -> TypeGuard[np.ndarray[Any, np.dtype[Any]]]:
     """Whether this is a NumPy array with all of its elements (not a masked array)."""
@@ -14,7 +16,7 @@ def is_array(value: Any) -> TypeGuard[np.ndarray[Any, np.dtype[Any]]]:
 
 def described(value: Any) -> str:
     """The kind of a value that is not such an array, with the remedy where there is one."""
-    name = f"a {type(value).__name__}"
+    name = f"{type_name(value)}"
     if isinstance(value, np.ndarray):
         return f"{name}, and a device has no masks (write x.filled(value))"
     if isinstance(value, np.generic):

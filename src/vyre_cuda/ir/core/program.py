@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.nodes import Expr, OwnArray, Parameter, SharedArray, Source, Stmt
 from vyre_cuda.ir.core.types import Type, u32
 from vyre_cuda.ir.wire import wire
@@ -50,6 +51,7 @@ class Program:
     # Filled once; init=False so that dataclasses.replace starts afresh.
     _bytes: list[bytes] = field(default_factory=list, init=False, compare=False, repr=False)
     _valid: list[bool] = field(default_factory=list, init=False, compare=False, repr=False)
+    _consts: list[str] = field(default_factory=list, init=False, compare=False, repr=False)  # of a kernel function
     _walks: list[tuple[Any, ...]] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def text(self) -> str:
@@ -133,7 +135,7 @@ def program_of(given: object) -> Program | None:
 def no_program(taking: str, given: object) -> TypeError:
     """What to raise where `taking`, such as "compile takes a Program", is given something else."""
     way = "decorate it with @vc.kernel" if isinstance(given, FunctionType) else "a Builder needs .build()"
-    return TypeError(f"{taking}, not a {type(given).__name__} ({way})")
+    return TypeError(f"{taking}, not {type_name(given)} ({way})")
 
 
 def primary_buffer(program: Program) -> Parameter | None:

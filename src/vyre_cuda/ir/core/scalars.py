@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import Type, f32
 
 
@@ -24,16 +25,16 @@ def bits_of(type_: Type, value: Any) -> int:
         return int(np.asarray(value).view(type_.unsigned))
     if type_.kind == "bool":
         if not isinstance(value, bool):
-            raise TypeError(f"{value!r} where a bool is needed")
+            raise TypeError(f"{value!r} is {type_name(value)}; a bool is needed")
         return int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         one = isinstance(value, np.ndarray) and value.size == 1
         way = " (write .item() behind it)" if one else ""
-        raise TypeError(f"{value!r} of type {type(value).__name__} where {type_} is needed{way}")
+        raise TypeError(f"{value!r} is {type_name(value)}; a number of type {type_} is needed{way}")
     if type_.is_float:
         return _float_bits(type_, value)
     if isinstance(value, float):
-        raise TypeError(f"the float {value!r} where the integer type {type_} is needed")
+        raise TypeError(f"{value!r} is a float, and {type_} an integer type")
     if not type_.minimum <= value <= type_.maximum:
         raise OverflowError(f"{value} is out of range of {type_} ({type_.minimum} to {type_.maximum})")
     return value & ((1 << type_.bits) - 1)

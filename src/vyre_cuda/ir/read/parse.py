@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from vyre_cuda.errors import Diagnostic, ProgramError
+from vyre_cuda.errors import Diagnostic, ProgramError, type_name
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.limits import MAX_AXES, MAX_PARAMETERS
 from vyre_cuda.ir.core.nodes import (
@@ -62,6 +62,8 @@ def parse(text: str, *, filename: str = "<text>") -> Program:
     ProgramError
         It is not a program, with every diagnostic.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"parse takes a str, not {type_name(text)}")
     return _Parser(filename).read(text)
 
 

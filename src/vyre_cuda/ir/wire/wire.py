@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.nodes import (
     AXES,
@@ -87,7 +88,7 @@ def encode(program: Program) -> bytes:
 def decode(data: bytes, make: Callable[..., P]) -> P:
     """The program of these bytes; `make` is the class Program. Raises ProgramError."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"wire bytes are bytes, not {type(data).__name__}")
+        raise TypeError(f"wire bytes are bytes, not {type_name(data)}")
     return wire_read.Reader(bytes(data)).program(make)
 
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Collection, Iterable
 
 from vyre_cuda._native.core.context import Driver
-from vyre_cuda.errors import DeviceUnavailableError, UnsupportedError
+from vyre_cuda.errors import DeviceUnavailableError, UnsupportedError, type_name
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 
 _OWN_FILES = os.path.join(sys.modules["vyre_cuda"].__path__[0], "")
@@ -59,7 +59,7 @@ def emulator_driver() -> Driver:
 def _open(which: int | str) -> tuple[Driver, int]:
     if isinstance(which, bool) or not isinstance(which, (int, str)):
         names = '"cuda", "cuda:N", "emulator", "emulator:N" or "auto"'
-        raise TypeError(f"a device is an ordinal, {names}, not a {type(which).__name__}")
+        raise TypeError(f"a device is an ordinal, {names}, not {type_name(which)}")
     if isinstance(which, int):
         return cuda_driver(), which
     name, _, number = which.partition(":")

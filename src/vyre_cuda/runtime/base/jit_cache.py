@@ -10,7 +10,7 @@ import warnings
 from vyre_cuda._native.core.context import driver_started
 from vyre_cuda.cache.jit import DISABLE, PATH, jit_settings
 from vyre_cuda.cache.jit import JitCache as JitCache
-from vyre_cuda.errors import CacheError
+from vyre_cuda.errors import CacheError, type_name
 
 _GIB = 1 << 30
 
@@ -90,7 +90,7 @@ def configure_jit_cache(
         if not path:
             raise ValueError("the directory is an empty string: give a path, or None for the default one")
     if isinstance(max_bytes, bool) or not isinstance(max_bytes, int):
-        raise TypeError(f"max_bytes must be an int, not a {type(max_bytes).__name__}")
+        raise TypeError(f"max_bytes must be an int, not {type_name(max_bytes)}")
     if max_bytes < 1:
         raise ValueError(
             f"max_bytes={max_bytes}: the cache needs at least 1 byte; set CUDA_CACHE_DISABLE=1 to have no cache"

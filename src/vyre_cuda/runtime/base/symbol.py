@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from vyre_cuda.errors import type_name
+
 _MISSING: Final = object()
 # Keywords of `Graph.replay` that are not symbols.
 RESERVED = ("stream",)
@@ -66,7 +68,7 @@ def symbol(name: str, default: Any = _MISSING) -> Symbol:
         The name is not a str.
     """
     if not isinstance(name, str):
-        raise TypeError(f"the name of a symbol must be a str, not a {type(name).__name__}")
+        raise TypeError(f"the name of a symbol must be a str, not {type_name(name)}")
     if not name.isidentifier() or name in RESERVED:
         raise ValueError(f"{name!r} cannot be a keyword argument of replay()")
     return Symbol(name, default)

@@ -18,7 +18,7 @@ from vyre_cuda._native.core.context import Event as Event
 from vyre_cuda._native.core.context import Stream as Stream
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda._native.memory import memory
-from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError
+from vyre_cuda.errors import DeviceUnavailableError, Error, RecordingError, type_name
 from vyre_cuda.ir.core.program import Program, ProgramSource
 from vyre_cuda.ir.core.types import TYPES, Type, bf16
 from vyre_cuda.later import later
@@ -361,13 +361,11 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
         return view
     if device is None:
         if not hasattr(array, "__dlpack_device__"):
-            raise TypeError(
-                f"a {type(array).__name__} has no __dlpack__; __cuda_array_interface__ will do with device="
-            )
+            raise TypeError(f"{type_name(array)} has no __dlpack__; if it has __cuda_array_interface__, pass device=")
         kind, ordinal = array.__dlpack_device__()
         if int(kind) not in (interop.CUDA, interop.CUDA_MANAGED):
             raise ValueError(
-                f"a {type(array).__name__} on DLPack device {(int(kind), int(ordinal))}: name the device, or copy "
+                f"{type_name(array)} on DLPack device {(int(kind), int(ordinal))}: name the device, or copy "
                 "host memory with Device.array(np.from_dlpack(x))"
             )
         device = Device(int(ordinal))

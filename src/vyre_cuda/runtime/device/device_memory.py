@@ -11,7 +11,7 @@ import numpy as np
 from vyre_cuda._native.call import frame
 from vyre_cuda._native.memory import memory
 from vyre_cuda._native.memory.memory import Buffer
-from vyre_cuda.errors import ResourceError
+from vyre_cuda.errors import ResourceError, type_name
 from vyre_cuda.ir.core.types import TYPES, Type, by_dtype
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.properties import MemoryStats
@@ -301,7 +301,7 @@ class Memory:
 
 def _bytes(name: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be an int, not a {type(value).__name__}")
+        raise TypeError(f"{name} must be an int, not {type_name(value)}")
     if not 0 <= value < 1 << 63:
         raise ValueError(f"{name}={value}; it must be from 0 to 2**63 - 1")
     return int(value)

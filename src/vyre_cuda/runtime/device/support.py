@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
-from vyre_cuda.errors import ProgramError, UnsupportedError
+from vyre_cuda.errors import ProgramError, UnsupportedError, type_name
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.effects import AtomicMethods, WarpMethods
 from vyre_cuda.ir.builder.values import Value, apply, operate
@@ -46,7 +46,7 @@ def support(
         elif isinstance(what, Type):
             _lower(device, _moved(what), options)
         elif not isinstance(what, str):
-            raise TypeError(f"supports takes a Program, a type or a name, not a {type(what).__name__}")
+            raise TypeError(f"supports takes a Program, a type or a name, not {type_name(what)}")
         elif what in OPS or _is_method(what):
             _lower(device, _used(what, type_, used), options)
         else:

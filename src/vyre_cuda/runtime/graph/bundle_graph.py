@@ -29,7 +29,7 @@ from vyre_cuda.bundles.graphs import (
     Named,
     RecordedGraph,
 )
-from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.errors import UnsupportedError, type_name
 from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
@@ -236,7 +236,7 @@ class _Recorder:
             value = self._defaults[name]
         if not isinstance(value, DeviceArray):
             raise UnsupportedError(
-                f"a {type(value).__name__} of another library; a bundle holds DeviceArrays and symbols",
+                f"{type_name(value)} of another library; a bundle holds DeviceArrays and symbols",
                 capability="foreign_memory",
             )
         buffer = value._alive()

@@ -15,7 +15,7 @@ from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.graph.graph import Transfer
 from vyre_cuda._native.memory.memory import find_pinned
-from vyre_cuda.errors import RecordingError, UnsupportedError
+from vyre_cuda.errors import RecordingError, UnsupportedError, type_name
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass, field
@@ -241,7 +241,7 @@ class CopyStep:
     def bind(self, given: Given, stream: Stream | None = None) -> Transfer:
         source, to = resolve(self.source, given), in_place(self.to, given)
         if not isinstance(source, (np.ndarray, DeviceArray)):
-            raise TypeError(f"a recorded copy takes an array, not a {type(source).__name__}")
+            raise TypeError(f"a recorded copy takes an array, not {type_name(source)}")
         if source.dtype != to.dtype:
             raise TypeError(f"a recorded copy of {source.dtype} into an array of {to.dtype}")
         if source.size > to.size:

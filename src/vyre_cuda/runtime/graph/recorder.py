@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_cuda._native.graph import graph as native
-from vyre_cuda.errors import RecordingError
+from vyre_cuda.errors import RecordingError, type_name
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
 from vyre_cuda.runtime.graph.built import has_temporaries
@@ -263,7 +263,7 @@ class Recorder(native.Replayer):
         if until is None:
             return None
         if not isinstance(until, DeviceArray):
-            raise TypeError(f"until= is a {type(until).__name__}; it needs a DeviceArray")
+            raise TypeError(f"until= is {type_name(until)}; it needs a DeviceArray")
         if until.dtype.kind not in "iub":
             raise TypeError(f"until= is an array of {until.dtype}; it needs integers or bools")
         if until.size == 0:

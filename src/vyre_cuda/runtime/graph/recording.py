@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_cuda._native.memory.memory import Buffer
-from vyre_cuda.errors import RecordingError
+from vyre_cuda.errors import RecordingError, type_name
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.arena import BYTE, intervals
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step, kept
@@ -59,7 +59,7 @@ def check_times(times: Any, until: Any) -> int:
             raise TypeError("repeat takes a number of times, until=, or both")
         return 0
     if isinstance(times, bool) or not isinstance(times, (int, np.integer)):
-        raise TypeError(f"repeat takes an int, not a {type(times).__name__}")
+        raise TypeError(f"repeat takes an int, not {type_name(times)}")
     if not 0 <= times < 1 << 63:
         raise ValueError(f"repeat(times={times}): the number must be from 0 to 2**63 - 1")
     return int(times)

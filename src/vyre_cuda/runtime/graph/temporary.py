@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 
 from vyre_cuda._native.memory.memory import Buffer
-from vyre_cuda.errors import RecordingError
+from vyre_cuda.errors import RecordingError, type_name
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -85,7 +85,7 @@ class Temporary(DeviceArray):
         if not 0 <= offset <= self.count:
             raise ValueError(f"element {offset} of an array of {self.count}")
         if not isinstance(data, (DeviceArray, np.ndarray, Symbol)):
-            raise TypeError(f"a recorded copy takes an array, not a {type(data).__name__}")
+            raise TypeError(f"a recorded copy takes an array, not {type_name(data)}")
         graph._copy(self._flat(offset, self.count), data)
 
     def _numpy(self, out: Any) -> NoReturn:

@@ -15,6 +15,7 @@ from vyre_cuda._native.call.prepared import Arguments
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.memory.adopted import named_stream
 from vyre_cuda._native.memory.memory import find_pinned
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.call.geometry import launch_geometry, wider_index
 from vyre_cuda.ir.call.sizes import Extents, value_words
@@ -155,7 +156,7 @@ def check_array(
         value = _adopted(device, program, what, value, stream)
     if not isinstance(value, DeviceArray):
         raise TypeError(
-            f"{program.name}: {what} is a {type(value).__name__}; a launch needs an array in device memory (write "
+            f"{program.name}: {what} is {type_name(value)}; a launch needs an array in device memory (write "
             f"device.array({parameter.name}), or call the kernel)"
         )
     array = _checked(device, program, what, parameter, value)
@@ -188,11 +189,12 @@ def all_parameters(program: Program, args: tuple[Any, ...], kwargs: Mapping[str,
     names = [parameter.name for parameter in program.parameters]
     takes = f"{program.name} takes {len(names)} parameters here ({', '.join(names)})"
     if len(args) > len(names):
-        raise TypeError(f"{takes}, {len(args)} given")
+        raise TypeError(f"{takes}, {len(args)} given{calls.consts_hint(program)}")
     given = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name in given or name not in names:
-            raise TypeError(f"{takes}; {name} is {'given twice' if name in given else 'not one of them'}")
+            wrong = "given twice" if name in given else "not one of them"
+            raise TypeError(f"{takes}; {name} is {wrong}{calls.consts_hint(program, name)}")
         given[name] = value
     missing = [name for name in names if name not in given]
     if missing:

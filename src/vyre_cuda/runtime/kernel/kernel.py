@@ -18,7 +18,7 @@ from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.core.module import Module
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.descriptors.signature import Signature, known_rows, signature
-from vyre_cuda.errors import Error, Limit, RecordingError
+from vyre_cuda.errors import Error, Limit, RecordingError, type_name
 from vyre_cuda.ir.call.call import argument_parameters
 from vyre_cuda.ir.core import limits
 from vyre_cuda.ir.core.nodes import extent_names
@@ -202,7 +202,7 @@ class Kernel(Dispatcher, Runs):
             A kernel on another device, or a grid of no blocks.
         """
         if not isinstance(other, Kernel):
-            raise TypeError(f"side_by_side takes a Kernel, not a {type(other).__name__}")
+            raise TypeError(f"side_by_side takes a Kernel, not {type_name(other)}")
         if other.device is not self.device:
             raise ValueError(f"{other.program.name} is a kernel on another device: compile it on this one")
         return together.side_by_side(self, other, grid, other_grid)

@@ -14,7 +14,7 @@ from vyre_cuda._native.core.context import Stream, refuse_pickle
 from vyre_cuda._native.core.module import Module, is_binary
 from vyre_cuda.codegen.core.target import LARGE_PARAMETER_BYTES
 from vyre_cuda.descriptors.signature import PARAMETER_KINDS, ROLES, width_of
-from vyre_cuda.errors import RecordingError, UnsupportedError
+from vyre_cuda.errors import RecordingError, UnsupportedError, type_name
 from vyre_cuda.ir.core.limits import MAX_PARAMETERS
 from vyre_cuda.ir.core.nodes import AXES
 from vyre_cuda.ir.core.scalars import bits_of
@@ -239,7 +239,7 @@ class ForeignKernel(Launcher):
     def _array(self, position: int, value: Any, stream: Stream | None) -> DeviceArray:
         if not is_foreign(value):
             raise TypeError(
-                f"{self.name}: argument {position} is a {type(value).__name__}; a {self.parameters[position].word} "
+                f"{self.name}: argument {position} is {type_name(value)}; a {self.parameters[position].word} "
                 "takes an array in device memory, or an address as an int"
             )
         try:
@@ -336,7 +336,7 @@ class BoundForeignCall(LoadedCall):
 def parse_signature(signature: str) -> tuple[ForeignParameter, ...]:
     """The parameters of a signature, at the offsets that C gives them: each at a multiple of its size."""
     if not isinstance(signature, str):
-        raise TypeError(f"a signature is a str of words such as ptr and f32, not a {type(signature).__name__}")
+        raise TypeError(f"a signature is a str of words such as ptr and f32, not {type_name(signature)}")
     found: list[ForeignParameter] = []
     end = 0
     for word in signature.split():
@@ -364,9 +364,7 @@ def _word(parameter: ForeignParameter) -> tuple[bool, int, int]:
 
 def _checked_image(device: Device, image: str | bytes) -> bytes:
     if not isinstance(image, (str, bytes, bytearray)):
-        raise TypeError(
-            f"load takes PTX text, or the bytes of PTX, a cubin or a fat binary, not a {type(image).__name__}"
-        )
+        raise TypeError(f"load takes PTX text, or the bytes of PTX, a cubin or a fat binary, not {type_name(image)}")
     data = image.encode() if isinstance(image, str) else bytes(image)
     if device.properties.is_emulator and is_binary(data):
         raise UnsupportedError(

@@ -12,6 +12,7 @@ from vyre_cuda._native.call.many import Launches, Rows
 from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.memory.adopted import named_stream
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.runtime.base.range_names import RESIDENT
@@ -91,7 +92,7 @@ def taken_apart(program: Program, row: Any) -> tuple[tuple[Any, ...], Mapping[st
     if isinstance(row, Mapping):
         return (), row
     if not isinstance(row, Iterable) or isinstance(row, str):
-        raise TypeError(f"{program.name}: a row is a sequence of arguments, not a {type(row).__name__}")
+        raise TypeError(f"{program.name}: a row is a sequence of arguments, not {type_name(row)}")
     return tuple(row), {}
 
 
@@ -105,7 +106,7 @@ def rows_of(program: Program, parameters: Sequence[Parameter], rows: Any) -> tup
     if not isinstance(rows, Iterable):
         raise TypeError(
             f"{program.name}: rows are a sequence of sequences of arguments, or a mapping from parameters to "
-            f"sequences, not a {type(rows).__name__}"
+            f"sequences, not {type_name(rows)}"
         )
     return tuple(rows)
 

@@ -29,6 +29,25 @@ else:
 # Imported when an array meets another library; it needs arrays itself.
 _INTEROP = "vyre_cuda.runtime.memory.interop"
 
+# What people write who know arrays of other libraries; `absent` has what to write instead.
+_ABSENT = (
+    *("sum", "prod", "mean", "min", "max", "any", "all", "argmin", "argmax", "cumsum", "cumprod", "dot"),
+    *("sort", "argsort", "searchsorted", "nonzero", "take", "put", "transpose", "T", "flatten", "ravel"),
+    *("astype", "clip", "std", "var", "round", "item", "tolist", "get", "cpu", "copy_to_host"),
+)
+
+
+class _Absent:
+    """An attribute that raises. A `__getattr__` of the class would make each attribute that exists slower."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, array: object, _: object = None) -> object:
+        raise AttributeError(absent.of_attribute(self.name), name=self.name, obj=array)
+
 
 class DeviceArray(Span):
     """An array on a device, row by row; made by `Device.array`, `empty`, `zeros` and `full`, with up to 32 axes, or by
@@ -43,7 +62,7 @@ class DeviceArray(Span):
     __slots__ = ()
     __iter__ = None
     __contains__ = None
-    __dir__ = without("buffer", "count", "offset", "release", "typenum")
+    __dir__ = without("buffer", "count", "offset", "release", "typenum", *_ABSENT)
     __hash__ = Span.__hash__
 
     if TYPE_CHECKING:
@@ -339,6 +358,10 @@ class DeviceArray(Span):
         if self.buffer is None:
             raise ValueError("the array was freed")
         return self.buffer
+
+
+for _name in _ABSENT:
+    setattr(DeviceArray, _name, _Absent(_name))
 
 
 def dtype_of(type_: Type) -> np.dtype[Any]:

@@ -22,6 +22,7 @@ from vyre_cuda._native.memory.adopted import (
     order_stream,
 )
 from vyre_cuda._native.memory.dlpack import Imported, export
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import TYPES, Type, by_dtype
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -79,10 +80,10 @@ def adopt(device: Device, value: Any, stream: Stream | None = None) -> DeviceArr
     """
     foreign = _described(device, value, stream)
     if by_dtype(foreign.dtype) is None:
-        raise TypeError(f"a {type(value).__name__} of {foreign.dtype}; supported are {', '.join(map(str, TYPES))}")
+        raise TypeError(f"{type_name(value)} of {foreign.dtype}; supported are {', '.join(map(str, TYPES))}")
     _check_layout(value, foreign)
     if len(foreign.shape) > MAX_AXES:
-        raise ValueError(f"a {type(value).__name__} with {len(foreign.shape)} axes; arrays have at most {MAX_AXES}")
+        raise ValueError(f"{type_name(value)} with {len(foreign.shape)} axes; arrays have at most {MAX_AXES}")
     source = named_stream(device.context, LEGACY_STREAM if foreign.source is None else foreign.source)
     nbytes = foreign.size * foreign.dtype.itemsize
     buffer = adopt_memory(device.context, foreign.address, nbytes, source, foreign.read_only, foreign.owner)
@@ -92,7 +93,7 @@ def adopt(device: Device, value: Any, stream: Stream | None = None) -> DeviceArr
 def _described(device: Device, value: Any, stream: Stream | None) -> Foreign:
     """Described by DLPack, unless the other interface names a stream, which says more about the owner's order."""
     if not (hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")):
-        raise TypeError(f"a {type(value).__name__} has neither __dlpack__ nor __cuda_array_interface__")
+        raise TypeError(f"{type_name(value)} has neither __dlpack__ nor __cuda_array_interface__")
     if not hasattr(value, "__dlpack__"):
         return _by_interface(value, value.__cuda_array_interface__)
     if hasattr(type(value), "__cuda_array_interface__"):
@@ -147,7 +148,7 @@ def _by_dlpack(device: Device, value: Any, stream: Stream | None) -> Foreign:
     type_ = _TYPE_OF.get((code, bits)) if lanes == 1 else None
     if type_ is None:
         raise TypeError(
-            f"a {type(value).__name__} of DLPack dtype (code {code}, {bits} bits, {lanes} lanes); "
+            f"{type_name(value)} of DLPack dtype (code {code}, {bits} bits, {lanes} lanes); "
             f"supported are {', '.join(map(str, TYPES))}"
         )
     strides = imported.strides
@@ -181,9 +182,9 @@ def _check_device(device: Device, kind: int, number: int, value: Any) -> None:
         return
     if kind == CPU:
         raise ValueError(
-            f"a {type(value).__name__} in host memory; copy it to the device with Device.array(np.from_dlpack(x))"
+            f"{type_name(value)} in host memory; copy it to the device with Device.array(np.from_dlpack(x))"
         )
-    raise ValueError(f"a {type(value).__name__} on DLPack device {(kind, number)}; {device!r} has {own}")
+    raise ValueError(f"{type_name(value)} on DLPack device {(kind, number)}; {device!r} has {own}")
 
 
 # ---- what both have --------------------------------------------------------------------------------------------------
@@ -192,14 +193,14 @@ def _check_device(device: Device, kind: int, number: int, value: Any) -> None:
 def _check_layout(value: Any, foreign: Foreign) -> None:
     itemsize = foreign.dtype.itemsize
     if foreign.size and foreign.address % itemsize != 0:
-        raise ValueError(f"a {type(value).__name__} of {foreign.dtype} at the address {foreign.address:#x}: misaligned")
+        raise ValueError(f"{type_name(value)} of {foreign.dtype} at the address {foreign.address:#x}: misaligned")
     if foreign.strides is None or foreign.size == 0:
         return
     step = itemsize
     for extent, stride in zip(reversed(foreign.shape), reversed(foreign.strides), strict=True):
         if extent != 1 and stride != step:
             raise ValueError(
-                f"a {type(value).__name__} of shape {foreign.shape} with strides of {foreign.strides} bytes; "
+                f"{type_name(value)} of shape {foreign.shape} with strides of {foreign.strides} bytes; "
                 "kernels take C-contiguous arrays, so copy it first"
             )
         step *= extent

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.core.context import Context
 from vyre_cuda._native.memory.adopted import adopt_peer
+from vyre_cuda.errors import type_name
 from vyre_cuda.runtime.base.device_selection import cuda_driver, emulator_driver
 from vyre_cuda.runtime.base.properties import PeerInfo
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -27,7 +28,7 @@ def peers_of(device: Device) -> tuple[PeerInfo, ...]:
 def enable(device: Device, other: Any) -> None:
     """`Device.enable_peer`."""
     if not isinstance(getattr(other, "context", None), Context):
-        raise TypeError(f"enable_peer takes a Device, not a {type(other).__name__}")
+        raise TypeError(f"enable_peer takes a Device, not {type_name(other)}")
     if other is device:
         raise ValueError("a device cannot be its own peer: its kernels take its arrays as they are")
     device.context.enable_peer(other.context)

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from vyre_cuda.errors import type_name
+
 Shape: TypeAlias = tuple[int, ...]
 
 # As NumPy had for long, and DLPack's consumers expect.
@@ -18,7 +20,7 @@ def checked(shape: Any) -> Shape:
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     for extent in extents:
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
-            raise TypeError(f"a size must be an int or a tuple of ints, not a {type(extent).__name__}")
+            raise TypeError(f"a size must be an int or a tuple of ints, not {type_name(extent)}")
         if extent < 0:
             raise ValueError(f"a size of {extent} elements; a size cannot be negative")
     if len(extents) > MAX_AXES:

@@ -12,6 +12,7 @@ import numpy as np
 
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda._native.memory.memory import Buffer, Span, Transfers
+from vyre_cuda.errors import type_name
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.range_names import READBACK, UPLOAD
 
@@ -76,13 +77,13 @@ def _ranges(items: list[tuple[Buffer, int, Host]]) -> str:
 def listed(what: str, items: Iterable[Any]) -> list[Any]:
     """The items as a list; an array or a tuple is refused."""
     if isinstance(items, (np.ndarray, tuple)):
-        raise TypeError(f"{what} takes a list of tuples, not a {type(items).__name__}")
+        raise TypeError(f"{what} takes a list of tuples, not {type_name(items)}")
     return list(items)
 
 
 def _buffer(device: Device, what: str, array: Any) -> Buffer:
     if not isinstance(array, Span):
-        raise TypeError(f"{what}: a {type(array).__name__} where a DeviceArray is needed")
+        raise TypeError(f"{what}: {type_name(array)} where a DeviceArray is needed")
     if array.device is not device:
         other, own = array.device.properties.label, device.properties.label
         raise ValueError(f"{what}: the array is on another device, {other}, not on {own}")
