@@ -21,6 +21,8 @@ struct vyc_nccl_call {
   vyc_nccl_comm comm;
 };
 
+static _Atomic uint32_t ends; /* of communicators, from which NCCL has not returned */
+
 static void free_call(vyc_nccl_call *call) {
   pthread_cond_destroy(&call->over);
   pthread_mutex_destroy(&call->lock);
@@ -40,6 +42,7 @@ static void *run(void *data) {
   vyc_nccl_call *call = data;
   vyc_nccl_comm comm = call->comm;
   const int result = make(call, &comm);
+  if (call->kind != VYC_NCCL_BEGIN) atomic_fetch_sub(&ends, 1);
   pthread_mutex_lock(&call->lock);
   call->result = result;
   call->comm = comm;
@@ -95,7 +98,15 @@ vyc_nccl_call *vyc__nccl_end(vyc_nccl_call_kind kind, vyc_context *context, cons
   vyc_nccl_call *call = new_call(kind, context, nccl);
   if (call == NULL) return NULL;
   call->comm = comm;
-  return start(call) ? call : NULL;
+  atomic_fetch_add(&ends, 1);
+  if (start(call)) return call;
+  atomic_fetch_sub(&ends, 1);
+  return NULL;
+}
+
+void vyc__nccl_await_ends(int64_t timeout_ns) {
+  const uint64_t limit = vyc__now_ns() + (uint64_t)timeout_ns;
+  while (atomic_load(&ends) != 0 && vyc__now_ns() < limit) vyc__sleep_us(1000);
 }
 
 static struct timespec at_limit(int64_t timeout_ns) {

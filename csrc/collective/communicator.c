@@ -2,6 +2,7 @@
  *
  * NCCL waits without a limit for ranks that never come or never leave: see apart.c. */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "room.h"
@@ -70,6 +71,7 @@ static void end_event(vyc_communicator *c) {
 static void close_membership(vyc_communicator *c) {
   vyc_context *context = c->child.context;
   if (atomic_exchange(&c->closed, true)) return;
+  vyc__exit_remove(&c->leaver);
   const bool is_free = vyc__captors_end(c);
   end_event(c);
   vyc__one_shot_close(c, is_free);
@@ -96,6 +98,19 @@ static void communicator_finish(vyc_child *child) {
   free(c);
 }
 
+/* Another rank may never take part in its work. */
+static void end_at_exit(vyc_leaver *leaver, uint64_t limit_ns) {
+  vyc_communicator *c = (vyc_communicator *)((char *)leaver - offsetof(vyc_communicator, leaver));
+  const uint64_t now = vyc__now_ns();
+  const int64_t left = now < limit_ns ? (int64_t)(limit_ns - now) : 0;
+  vyc_scope scope;
+  if (atomic_load(&c->ended) || !vyc__communicator_enter(c->child.context, &scope)) return;
+  const bool is_idle = vyc__own_wait(c->child.context, left) == VYC_OK;
+  vyc__leave(c->child.context, &scope);
+  if (!is_idle || atomic_load(&c->call_began_ns) != 0)
+    (void)vyc_communicator_abort(c, "the process ends, and work has not ended");
+}
+
 static const vyc_child_kind kind = {.destroy = communicator_destroy, .finish = communicator_finish};
 
 static vyc_status make(vyc_communicator **communicator_out, vyc_context *context,
@@ -112,12 +127,14 @@ static vyc_status make(vyc_communicator **communicator_out, vyc_context *context
   c->comm = comm;
   c->rank = rank;
   c->size = size;
+  c->leaver.end = end_at_exit;
   pthread_mutex_init(&c->lock, NULL);
   pthread_mutex_init(&c->look_lock, NULL);
   pthread_mutex_init(&c->captors_lock, NULL);
   vyc__communicator_begin(context);
   vyc__child_add(&c->child, context, &kind);
   vyc__leave(context, &scope);
+  vyc__exit_add(&c->leaver);
   *communicator_out = c;
   return VYC_OK;
 }

@@ -18,6 +18,13 @@ struct vyc_captor {
   bool (*end)(vyc_captor *captor);
 };
 
+/* What is open where the process ends. */
+typedef struct vyc_leaver vyc_leaver;
+struct vyc_leaver {
+  vyc_leaver *next;
+  void (*end)(vyc_leaver *leaver, uint64_t limit_ns); /* its work, if that has not ended by then */
+};
+
 struct vyc_communicator {
   vyc_child child;
   const vyc_nccl *nccl;
@@ -40,6 +47,7 @@ struct vyc_communicator {
   _Atomic(vyc_one_shot *) one_shot; /* NULL: all goes by NCCL */
   pthread_mutex_t captors_lock;
   vyc_captor *captors;
+  vyc_leaver leaver;
 };
 
 /* ---- collective.c ---- */
@@ -80,6 +88,15 @@ vyc_nccl_call *vyc__nccl_end(vyc_nccl_call_kind kind, vyc_context *context, cons
 /* The call is over after this, or (false, after the time; negative: no limit) left behind. */
 bool vyc__nccl_await(vyc_nccl_call *call, int64_t timeout_ns, int *result_out,
                      vyc_nccl_comm *comm_out);
+
+/* Wait for the ends of communicators that have begun, also those left behind. */
+void vyc__nccl_await_ends(int64_t timeout_ns);
+
+/* ---- exit.c ---- */
+
+/* Between these two the exit of the process ends it. */
+void vyc__exit_add(vyc_leaver *leaver);
+void vyc__exit_remove(vyc_leaver *leaver);
 
 /* ---- captured.c ---- */
 

@@ -298,7 +298,7 @@ class Communicator:
         context manager
             For a `with` statement.
         """
-        return recording.Group()
+        return recording.Group(explain=self._explained)
 
     # ---- life -------------------------------------------------------------------------------------------------------
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.collective import collective as native
-from vyre_cuda.errors import RecordingError
+from vyre_cuda.errors import CommunicationError, RecordingError
 from vyre_cuda.runtime.graph.collective_step import CollectiveStep
 
 if TYPE_CHECKING:
@@ -38,10 +38,14 @@ _open = _Open()
 
 class Group(native.Group):
     """What this thread gives inside a `with` statement begins together at its end, in a recording as one step; after an
-    exception nothing does. `order` is held while the work is given."""
+    exception nothing does. `order` is held while the work is given, and `explain` gives the error for one of NCCL."""
 
-    def __init__(self, order: AbstractContextManager[Any] = _NO_ORDER) -> None:
-        self._order = order
+    def __init__(
+        self,
+        order: AbstractContextManager[Any] = _NO_ORDER,
+        explain: Callable[[str, CommunicationError], CommunicationError] | None = None,
+    ) -> None:
+        self._order, self._explain = order, explain
 
     def __enter__(self) -> None:
         super().__enter__()
@@ -55,10 +59,20 @@ class Group(native.Group):
         if _open.depth == 0:
             _open.parts = {}
         with self._order:
-            super().__exit__(kind, error, traceback)
+            self._give(kind, error, traceback)
         if kind is None and _open.depth == 0:
             for graph, (rank, parts) in recorded.items():
                 graph._collectives(CollectiveStep(rank, parts, label(parts)))
+
+    def _give(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            super().__exit__(kind, error, traceback)
+        except CommunicationError as failure:
+            if self._explain is None:
+                raise
+            raise self._explain("a group", failure) from None
 
 
 def record(graph: Graph, rank: Communicator, part: tuple[Any, ...]) -> None:

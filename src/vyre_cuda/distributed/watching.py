@@ -93,8 +93,16 @@ class Watcher:
     def _reason(self, member: Member, waiting: float, error: int, state: tuple[Any, ...]) -> str | None:
         """Why to end the communicator."""
         session = self.session
+        if session is not None and error:
+            session.has_lost_ranks(_AFTER_ERROR)  # the one whose end it comes from
+        why = None if session is not None and session.gone else self._own_reason(member, waiting, error, state)
         if session is not None and session.gone:
             return str(session.error(f"rank {member.rank} ended its communicator, and what it computed is unspecified"))
+        return why
+
+    def _own_reason(self, member: Member, waiting: float, error: int, state: tuple[Any, ...]) -> str | None:
+        """What this rank itself sees."""
+        session = self.session
         if error:
             compared = self._compared(member, state, _OTHERS_TELL)
             return f"NCCL reports error {error} for rank {member.rank}; {compared}"

@@ -16,7 +16,7 @@ import vyre_cuda as vc
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 
 from .ports import free_port
-from .started_ranks import RANK, outputs
+from .started_ranks import RANK, end, ends_within, outputs
 
 MOST = int(os.environ.get("VYRE_CUDA_TEST_GPUS", "0"))  # 0: all that there are
 EMULATED = MOST or 4
@@ -92,7 +92,7 @@ def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[.
         size = min(gpus, 4) if size is None else size
         command = [sys.executable, str(RANK), kind, scene]
         bytes_of_small = {} if small is None else {"SMALL_BYTES": str(small)}
-        with ExitStack() as ends:  # each is killed, and then waited for
+        with ExitStack() as ends:
             port = ends.enter_context(free_port())
             processes = []
             for rank in range(size if started is None else started):
@@ -103,9 +103,9 @@ def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[.
                     stderr=subprocess.STDOUT,
                     text=True,
                 )
-                processes.append(ends.enter_context(process))
-                ends.callback(process.kill)
-            printed = outputs(processes, stopped)
+                processes.append(process)
+                ends.callback(end, process)
+            printed = outputs(processes, stopped, ends_within(kind))
         return [(process.returncode, output) for process, output in zip(processes, printed, strict=True)]
 
     return run

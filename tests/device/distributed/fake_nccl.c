@@ -4,11 +4,13 @@
  * communicator is aborted. It is strict: every rank's n-th collective must be the same, of the same
  * type, size, op and root, else all of them report an error, write nothing and wait on. As in NCCL,
  * ranks are connected when that is first needed: the first collective of a communicator keeps the
- * calling thread until all ranks make theirs, and the first send to a rank until that receives. The
- * end of a communicator that has connected, also an abort, waits until all others end theirs or are
- * gone. On a stream that is being captured it makes two nodes that have no order, waits for all
- * ranks to capture as much, and then, like NCCL, does not end a communicator while a graph has its
- * work, and is not captured into one graph twice. */
+ * calling thread until all ranks make theirs, and the first send to a rank until that receives; it
+ * fails where one of them is gone. The end of a communicator that has connected, also an abort,
+ * waits until all others end theirs or are gone; a process in whose exit it gets that far crashes.
+ * The exit waits for the work of its devices, as that of a library with kernels of its own. On a
+ * stream that is being captured it makes two nodes that have no order, waits for all ranks to
+ * capture as much, and then, like NCCL, does not end a communicator while a graph has its work, and
+ * is not captured into one graph twice. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -86,6 +88,7 @@ typedef struct batch {
 static struct {
   int (*get_current)(void **);
   int (*set_current)(void *);
+  int (*synchronize)(void);
   int (*launch)(void *, void (*)(void *), void *);
   int (*is_capturing)(void *, int *);
   int (*capture_info)(void *, int *, uint64_t *, void **, void *const **, size_t *);
@@ -94,8 +97,10 @@ static struct {
   int (*retain)(void *, void *, unsigned, unsigned);
 } driver;
 static _Atomic bool is_exiting;
+static void *_Atomic contexts[RANKS]; /* of the ranks of this process */
+static _Atomic int ending; /* communicators */
 
-static void at_exit(void) { is_exiting = true; }
+static void at_exit(void);
 
 static bool find(void) {
   if (driver.launch != NULL) return true;
@@ -107,6 +112,7 @@ static bool find(void) {
   if (look_up == NULL) return false;
   look_up("cuCtxGetCurrent", (void **)&driver.get_current, 13000, 0, NULL);
   look_up("cuCtxSetCurrent", (void **)&driver.set_current, 13000, 0, NULL);
+  look_up("cuCtxSynchronize", (void **)&driver.synchronize, 13000, 0, NULL);
   look_up("cuStreamIsCapturing", (void **)&driver.is_capturing, 13000, 0, NULL);
   look_up("cuStreamGetCaptureInfo", (void **)&driver.capture_info, 11030, 0, NULL);
   look_up("cuStreamUpdateCaptureDependencies", (void **)&driver.depend, 11030, 0, NULL);
@@ -122,6 +128,22 @@ static bool find(void) {
 static void pause_a_little(void) {
   const struct timespec some = {0, 50000};
   nanosleep(&some, NULL);
+}
+
+#define END_OF_PROCESS 20000 /* pauses: the time in which the driver gives back what it has */
+
+static void at_exit(void) {
+  for (int r = 0; r < RANKS; r++)
+    if (contexts[r] != NULL && driver.set_current(contexts[r]) == 0) driver.synchronize();
+  is_exiting = true;
+  const int before = ending;
+  for (int i = 0; before != 0 && i < END_OF_PROCESS; i++) {
+    if (ending != before) {
+      fprintf(stderr, "a communicator ended in the exit of its process\n");
+      abort();
+    }
+    pause_a_little();
+  }
 }
 
 #define WAIT(c, condition)                                                                         \
@@ -288,27 +310,36 @@ static void begin_to_connect(const work *w) {
   if (w->what.kind == RECV) b->letters[w->peer][w->comm->rank].receiver_connects = true;
 }
 
+static bool is_gone(const comm *c, int rank) {
+  struct flock its = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = rank, .l_len = 1};
+  return c->board->ranks[rank].pid != getpid() && fcntl(c->file, F_GETLK, &its) == 0 &&
+         its.l_type == F_UNLCK;
+}
+
+static bool meets(comm *c, int rank, const _Atomic bool *connects) {
+  WAIT(c, *connects || is_gone(c, rank));
+  return *connects;
+}
+
 static bool connect_ranks(const work *w) {
   comm *c = w->comm;
   board *b = c->board;
-  if (w->what.kind == SEND) WAIT(c, b->letters[c->rank][w->peer].receiver_connects);
-  if (w->what.kind == RECV) WAIT(c, b->letters[w->peer][c->rank].sender_connects);
-  for (int r = 0; w->what.kind < SEND && r < c->size; r++) WAIT(c, b->ranks[r].connects);
+  const int peer = w->peer;
+  if (w->what.kind == SEND) return meets(c, peer, &b->letters[c->rank][peer].receiver_connects);
+  if (w->what.kind == RECV) return meets(c, peer, &b->letters[peer][c->rank].sender_connects);
+  for (int r = 0; r < c->size; r++)
+    if (!meets(c, r, &b->ranks[r].connects)) return false;
   return true;
 }
 
 /* Ranks of this process do not wait for each other: the last one ends them all. */
-static bool is_gone(const comm *c, int rank) {
-  struct flock its = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = rank, .l_len = 1};
-  const rank_part *other = &c->board->ranks[rank];
-  return other->ended || other->pid == getpid() ||
-         (fcntl(c->file, F_GETLK, &its) == 0 && its.l_type == F_UNLCK);
-}
-
 static void end_with_others(comm *c) {
-  c->board->ranks[c->rank].ended = true;
+  rank_part *ranks = c->board->ranks;
+  ending++;
+  ranks[c->rank].ended = true;
   for (int r = 0; c->is_connected && r < c->size; r++)
-    while (!is_gone(c, r) && !is_exiting) pause_a_little();
+    while (!ranks[r].ended && ranks[r].pid != getpid() && !is_gone(c, r)) pause_a_little();
+  ending--;
   close(c->file);
 }
 
@@ -474,6 +505,7 @@ API int ncclCommInitRank(comm **comm_out, int size, unique_id id, int rank) {
               .size = size,
               .file = file};
   driver.get_current(&c->context);
+  contexts[rank] = c->context;
   c->board->ranks[rank].pid = getpid();
   if (c->board->ranks[rank].came++ != 0) return INVALID_USAGE; /* twice */
   for (int r = 0; r < size; r++)

@@ -23,14 +23,14 @@ class Rank:
     rank, size = 1, 2
 
     def __init__(self) -> None:
-        self.issued, self.waiting = 0, 0.0
+        self.issued, self.waiting, self.error = 0, 0.0, 0
         self.why = ""
         self.is_looked_at, self.is_aborted = threading.Event(), threading.Event()
 
     def watch(self) -> tuple[bool, int, int, float, str, int, int]:
         self.issued += 1
         self.is_looked_at.set()
-        return False, self.issued, 0, self.waiting, "all_reduce", 4, 0
+        return False, self.issued, 0, self.waiting, "all_reduce", 4, self.error
 
     def abort(self, why: str) -> None:
         self.why = why
@@ -83,3 +83,20 @@ def test_what_a_rank_waits_for_is_not_late_because_the_rank_itself_was_stopped(e
         now += 0.1
         watcher.look(member)
     assert member.why.startswith("rank 0 left the group while rank 1 waits for the all_reduce of 4 elements")
+
+
+def test_an_error_of_nccl_is_told_as_the_end_of_the_rank_from_which_it_comes(ends, monkeypatch):
+    """NCCL's connections may break before those of the group."""
+    first, mine = ends
+    monkeypatch.setattr(watching, "_AFTER_ERROR", ENDS_WITHIN)
+    member = Rank()
+    watcher = Watcher(member, Session(mine, 1, 2, None), 1, limit=1000.0)
+    watcher.stop()
+    member.error = 6
+    breaks = threading.Timer(0.3, first.close)
+    breaks.start()
+
+    watcher.look(member)
+
+    assert member.why.startswith("rank 0 of 2 ranks is gone: rank 1 ended its communicator"), member.why
+    breaks.join()

@@ -1,0 +1,47 @@
+/* Communicators that are open where the process ends.
+ *
+ * NCCL's library waits in the exit for what runs on its devices, and what waits for another rank
+ * there never ends; and a communicator that NCCL still ends then may use what the driver has given
+ * back. So the exit ends unfinished work first, and waits for NCCL's ends, both for some seconds.
+ */
+#include <stdlib.h>
+
+#include "base/fork.h"
+#include "room.h"
+
+#define WORK_NS UINT64_C(1000000000) /* for all work of the process together */
+#define ENDS_NS INT64_C(5000000000) /* for all of NCCL's ends: ranks of a machine end together */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the rest */
+static vyc_leaver *all; /* a communicator is closed after it has left the list */
+static bool is_registered;
+static uint32_t generation; /* of forks: a child has none of the threads */
+
+/* NCCL's library was opened before, so this runs before what that does in the exit. */
+static void at_exit(void) {
+  const uint64_t limit = vyc__now_ns() + WORK_NS;
+  if (generation != atomic_load(&vyc__fork_generation)) return;
+  pthread_mutex_lock(&lock);
+  for (vyc_leaver *leaver = all; leaver != NULL; leaver = leaver->next) leaver->end(leaver, limit);
+  pthread_mutex_unlock(&lock);
+  vyc__nccl_await_ends(ENDS_NS);
+}
+
+void vyc__exit_add(vyc_leaver *leaver) {
+  pthread_mutex_lock(&lock);
+  if (!is_registered) {
+    generation = atomic_load(&vyc__fork_generation);
+    is_registered = atexit(at_exit) == 0;
+  }
+  leaver->next = all;
+  all = leaver;
+  pthread_mutex_unlock(&lock);
+}
+
+void vyc__exit_remove(vyc_leaver *leaver) {
+  pthread_mutex_lock(&lock);
+  vyc_leaver **link = &all;
+  while (*link != NULL && *link != leaver) link = &(*link)->next;
+  if (*link != NULL) *link = leaver->next;
+  pthread_mutex_unlock(&lock);
+}
