@@ -117,6 +117,7 @@ def test_more_cells_than_one_kernel_writes(device: vc.Device) -> None:
     assert [first(each) for each in y[1::2]] == [float(k * k) for k in range(70)]
     graph.replay(s3=-1.0, s69=100.0)
     assert (first(y[6]), first(y[139]), first(y[9])) == (-1, 10000, 16)
+    assert "are cells of device memory: 2 nodes at the head write what the others read" in graph.explain()
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

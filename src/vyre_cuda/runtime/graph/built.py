@@ -30,6 +30,8 @@ else:
     many = later("vyre_cuda.runtime.kernel.many")
 
 Changes = list[tuple[int, Any]]
+FILL = "fill of temporary arrays"
+CLEAR = "clear for "  # and the label of a step
 
 
 class Built:
@@ -64,7 +66,7 @@ class Built:
         made = self.native
         fill = None if self.arena is None else self.arena.fill()
         if fill is not None:
-            self.labels[made.add_transfer(fill)] = "fill of temporary arrays"
+            self.labels[made.add_transfer(fill)] = FILL
         ends: list[int] = []
         for place, step in enumerate(steps):
             while ends and ends[-1] == place:
@@ -77,7 +79,7 @@ class Built:
             else:
                 number = self._add(step, bound[place] if place in bound else step.bind(given, on))
                 for clear in range(len(self.labels), number):
-                    self.labels[clear] = f"clear for {step.label}"
+                    self.labels[clear] = f"{CLEAR}{step.label}"
             self.labels[number] = step.label
         for _ in ends:
             made.repeat_end()

@@ -168,6 +168,10 @@ class Cells:
 
     # ---- who writes them ---------------------------------------------------------------------------------------------
 
+    @property
+    def writer_count(self) -> int:
+        return -(-len(self._cells) // _MOST_OF_A_NODE)
+
     def writers(self) -> Iterator[LaunchStep]:
         """The steps at the head of the graph: each writes many cells, from scalars of its own."""
         keys = list(self._cells)

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from vyre_cuda._native.graph.graph import Node
 from vyre_cuda.runtime.graph.arena import intervals, places
+from vyre_cuda.runtime.graph.built import CLEAR, FILL, Built
 from vyre_cuda.runtime.graph.bundled_plan import BundledPlan
 from vyre_cuda.runtime.graph.fusing import Fused, Plan
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, RowsStep, Step, TablesStep
 from vyre_cuda.runtime.graph.versions import Versions
 
 _RUNS = 4  # of numbers of steps in one line
-_PLURALS = {"copy": "copies"}
+_CLEARING = "kernel that clears"
+_PLURALS = {"copy": "copies", FILL: FILL.replace("fill", "fills"), _CLEARING: "kernels that clear"}
 
 
 def explained(recorded: Sequence[Step | RepeatStep], versions: Versions, *, fuse: bool) -> str:
     """About the graph that the last replay ran."""
     last, plan = versions.last(), versions.plan
-    nodes = [] if last is None else last.native.nodes()
+    kinds = Counter[str]() if last is None else _kinds(last)
     count = sum(not isinstance(step, RepeatStep) for step in recorded)
-    lines = [f"{_many(count, 'step')}, {_many(len(nodes), 'node')} of the driver{_kinds(nodes)}"]
+    of = f": {', '.join(_many(number, kind) for kind, number in kinds.items())}" if kinds else ""
+    lines = [f"{_many(count, 'step')}, {_many(kinds.total(), 'node')} of the driver{of}"]
     lines += _state(versions, fuse=fuse)
     if isinstance(plan, BundledPlan):
         lines.append(f"{_many(len(plan.steps), 'step')} as merged when the bundle was written")
@@ -44,18 +46,25 @@ def _state(versions: Versions, *, fuse: bool) -> list[str]:
     return []
 
 
-def _kinds(nodes: Sequence[Node]) -> str:
-    counts = Counter(node.kind for node in nodes)
-    return f": {', '.join(_many(n, kind) for kind, n in counts.items())}" if counts else ""
+def _kinds(built: Built) -> Counter[str]:
+    """How many nodes of each kind there are. What no recorded step is has a kind of its own."""
+    found: Counter[str] = Counter()
+    for node in built.native.nodes():
+        label = built.labels.get(node.step, "")
+        if label.startswith(CLEAR):
+            found[_CLEARING if node.kind == "kernel" else "clear"] += 1
+        else:
+            found[FILL if label == FILL else node.kind] += 1
+    return found
 
 
 def _symbols(plan: Plan) -> Iterator[str]:
     cells = sorted({name for name, _ in plan.cells.users})
     if cells:
-        one = len(cells) == 1
+        one, nodes = len(cells) == 1, plan.cells.writer_count
         yield (
             f"symbol{'' if one else 's'} {_listed(cells)} {'is a cell' if one else 'are cells'} of device memory: "
-            "a node at the head writes what the others read"
+            f"{'a node at the head writes' if nodes == 1 else f'{nodes} nodes at the head write'} what the others read"
         )
     kept = sorted(plan.cells.by_value)
     if kept:
@@ -77,7 +86,7 @@ def _rows(recorded: Sequence[Step | RepeatStep], plan: Plan) -> Iterator[str]:
         elif isinstance(first, RepeatStep):
             places = [place for unit in plan.places[row.end : first.end] for place in unit]
             inside = [numbers[place] for place in places if not isinstance(recorded[place], RepeatStep)]
-            yield f"{first.label}: {_steps(inside) if inside else 'nothing'}"
+            yield f"{_loop(first)}: {_steps(inside) if inside else 'nothing'}"
         elif isinstance(first, RowsStep):
             yield f"{_steps(steps)} are one launch with a table of {len(steps)} rows: {first.kernel.program.name}"
         elif isinstance(first, TablesStep):
@@ -90,6 +99,12 @@ def _rows(recorded: Sequence[Step | RepeatStep], plan: Plan) -> Iterator[str]:
             yield f"  not with the next step: {row.behind}"
         if row.fused is None and (why := plan.refused.get(plan.places[row.first][0])):
             yield f"  no row of a table: {why}"
+
+
+def _loop(step: RepeatStep) -> str:
+    if step.until is None:
+        return step.label
+    return f"{step.label}{', or' if step.times else ''} until an array ends it"
 
 
 def _one_kernel(one: Fused, steps: Sequence[int]) -> Iterator[str]:
