@@ -15,7 +15,7 @@ from vyre_cuda.testing.emulator import Emulator
 
 from .explained_nodes import nodes, nodes_of_steps
 from .varied_programs import Kernels
-from .varied_recordings import KINDS, Varied, kind_of
+from .varied_recordings import KINDS, Varied, some_of_each
 
 pytestmark = [pytest.mark.device, pytest.mark.emulator]
 
@@ -29,13 +29,6 @@ CALLS = {
 }
 
 
-def seeds(each: int) -> list[int]:
-    """So many recordings of each kind."""
-    kinds = {kind: [seed for seed in range(1000) if kind_of(seed) == kind][:each] for kind in KINDS}
-    assert all(len(some) == each for some in kinds.values())
-    return [seed for some in kinds.values() for seed in some]
-
-
 @pytest.fixture(scope="module")
 def kernels(shared_device: vc.Device) -> Kernels:
     return Kernels(shared_device)
@@ -45,7 +38,7 @@ def kernels(shared_device: vc.Device) -> Kernels:
 def test_the_driver_is_given_the_nodes_that_explain_names(
     shared_device: vc.Device, kernels: Kernels, emulator: Emulator, *, fuse: bool
 ) -> None:
-    for seed in seeds(5):
+    for seed in some_of_each(5):
         recording = Varied(shared_device, kernels, seed)
         before = {call: emulator.count(call) for call in CALLS}
         graph = recording.record(fuse=fuse)
@@ -62,7 +55,7 @@ def test_the_driver_is_given_the_nodes_that_explain_names(
 def test_a_replay_launches_the_kernels_that_explain_names(
     shared_device: vc.Device, kernels: Kernels, emulator: Emulator, *, fuse: bool
 ) -> None:
-    for seed in seeds(5):
+    for seed in some_of_each(5):
         graph = Varied(shared_device, kernels, seed).record(fuse=fuse)
         said = nodes(graph.explain())
         if said["loop"]:
@@ -77,7 +70,7 @@ def test_a_replay_launches_the_kernels_that_explain_names(
 def test_what_became_of_the_steps_are_these_nodes(shared_device: vc.Device, kernels: Kernels) -> None:
     """But for clears, and for what loops on the device need."""
     found: Counter[str] = Counter()
-    for seed in seeds(5):
+    for seed in some_of_each(5):
         text = Varied(shared_device, kernels, seed).record(fuse=True).explain()
         said = nodes(text)
         steps = nodes_of_steps(text)
@@ -116,7 +109,7 @@ def decided(hash_seed: int) -> str:
 def say() -> None:
     with vc.Device("emulator") as device:
         kernels = Kernels(device)
-        for seed in seeds(2):
+        for seed in some_of_each(2):
             print(Varied(device, kernels, seed).record(fuse=True).explain())
 
 

@@ -10,7 +10,7 @@ import pytest
 import vyre_cuda as vc
 
 from .varied_programs import Kernels
-from .varied_recordings import KINDS, Varied, compare, kind_of
+from .varied_recordings import KINDS, Varied, compare, kind_of, some_of_each
 
 SLICE = 500
 PLAIN = 100
@@ -81,6 +81,17 @@ def test_graphs_end_with_their_last_reference(shared_device: vc.Device, kernels:
     finally:
         gc.enable()
     assert left == []
+
+
+@pytest.mark.slow
+@pytest.mark.emulator
+def test_recordings_of_all_kinds_have_no_races() -> None:
+    with vc.Device("emulator", check="races") as device:
+        kernels = Kernels(device)
+        for seed in some_of_each(5):
+            graph = Varied(device, kernels, seed).record(fuse=True)
+            graph.replay()
+            device.synchronize()
 
 
 @pytest.mark.parametrize("slice_", LONG)

@@ -150,7 +150,7 @@ def stops(name: str, block: int) -> vc.Program:
     b.work(z.size)
     i = b.let("i", vc.global_id.x)
     with b.if_(i < z.size):
-        z[i] = x[i] * 0.5 + vc.absolute(z[z.size - 1 - i] * 0.0)
+        z[i] = x[i] * 0.5 + vc.absolute(x[x.size - 1 - i] * 0.0)
         with b.if_(i == 0):
             done[0] = vc.where(vc.absolute(z[i]) < 1.0, vc.u32(1), vc.u32(0))
     return b.build()

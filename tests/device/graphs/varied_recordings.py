@@ -257,6 +257,13 @@ def kind_of(seed: int) -> str:
     return random.Random(seed).choices([*KINDS], [weight for _, weight in KINDS.values()])[0]
 
 
+def some_of_each(count: int) -> list[int]:
+    """So many recordings of each kind."""
+    kinds = {kind: [seed for seed in range(1000) if kind_of(seed) == kind][:count] for kind in KINDS}
+    assert all(len(some) == count for some in kinds.values())
+    return [seed for some in kinds.values() for seed in some]
+
+
 # ---- comparison ------------------------------------------------------------------------------------------------------
 
 
