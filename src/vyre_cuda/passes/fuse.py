@@ -14,6 +14,7 @@ from vyre_cuda.ir.core.nodes import For, While
 from vyre_cuda.ir.core.walk import statements
 from vyre_cuda.passes.blocks import in_one_block, merge_blocks
 from vyre_cuda.passes.merge import merge
+from vyre_cuda.passes.mergeable import MOST_OPS, count_ops
 from vyre_cuda.passes.pairs import Pairs
 from vyre_cuda.passes.ranges import Covered, Range, meet_written, ranges
 from vyre_cuda.passes.repeats import Until, barriers_of, merge_again, merge_repeated, most_times
@@ -138,11 +139,15 @@ class _Decision:
         return found
 
     def _of_one_block(self, groups: Sequence[Group], at: int) -> Iterator[Step]:
-        """Steps from here on that have one block each, to a seam."""
+        """Steps from here on that have one block each, to a seam, and as many as one kernel may have operations."""
+        ops = 0
         for number in range(at, len(groups)):
             group = groups[number]
             item = self._items[group.first] if group.step is None else group.step
             if isinstance(item, Apart) or group.times or (number > at and group.first in self._seams):
+                return
+            ops += count_ops(item.program.body)
+            if number > at and ops > MOST_OPS:
                 return
             try:
                 yield in_one_block(item)
