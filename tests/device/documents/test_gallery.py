@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from .test_examples import load
 
 fir, nbody, image, groupby, mlp, rnn = map(load, ("fir", "nbody", "image", "groupby", "mlp", "rnn"))
 transpose, softmax = map(load, ("transpose", "softmax"))
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 # ---- fir.py ------------------------------------------------------------------------------------------------------
@@ -62,7 +65,9 @@ def test_nbody_moves_and_keeps_its_energy(device: vc.Device, bodies: int) -> Non
 
 def test_rnn_runs(on: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert rnn.main(["--units", "33", "--steps", "3", *on]) == 0
-    assert "have the same bits" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "have the same bits" in printed
+    assert "fusing makes a replay " in printed
 
 
 def test_rnn_has_two_kernels_a_step_where_it_is_fused(device: vc.Device) -> None:
@@ -74,6 +79,21 @@ def test_rnn_has_two_kernels_a_step_where_it_is_fused(device: vc.Device) -> None
 
         assert graph.node_count == nodes + fills
         np.testing.assert_allclose(h.numpy(), rnn.numpy_state(arrays), rtol=0, atol=1e-5)
+
+
+def test_the_picture_has_the_nodes_of_a_time_step(device: vc.Device) -> None:
+    picture = ElementTree.parse(Path(rnn.__file__).parents[1] / "docs" / "pictures" / "merged.svg")
+    for name, fuse in (("recorded", False), ("fused", True)):
+        (drawn,) = (group for group in picture.iter(f"{SVG}g") if group.get("id") == name)
+        graph, _ = rnn.recorded(device, rnn.start(70, 1), fuse=fuse)
+        graph.replay()
+        text = graph.dot()
+        first = re.findall(r"(n\d+) .*fill of temporary arrays", text)  # which the emulator adds
+        labels = re.findall(r'label="(\w+)"', text)
+        edges = [edge for edge in re.findall(r"(n\d+) -> ", text) if edge not in first]
+
+        assert sorted(str(each.text) for each in drawn.iter(f"{SVG}text")) == sorted(labels)
+        assert len([*drawn.iter(f"{SVG}path")]) == len(edges)
 
 
 # ---- image.py ----------------------------------------------------------------------------------------------------

@@ -173,9 +173,12 @@ def _temporaries(recorded: Sequence[Step | RepeatStep], plan: Plan | BundledPlan
         return [f"{text}, without memory"]
     if shared == len(roots):
         return [f"{text}, in shared memory"]
-    of_block = [f"{shared} in shared memory"] if shared else []
-    others = [f"the others in {_many(peak, 'byte')}"] if gone + shared < len(roots) else []
-    return [f"{text}: {', '.join([f'{gone} without memory', *of_block, *others])}"]
+    if not gone and not shared:
+        return [f"{text}, in {_many(peak, 'byte')}"]
+    parts = [f"{gone} without memory"] if gone else []
+    parts += [f"{shared} in shared memory"] if shared else []
+    parts += [f"the others in {_many(peak, 'byte')}"] if gone + shared < len(roots) else []
+    return [f"{text}: {', '.join(parts)}"]
 
 
 def _many(count: int, what: str) -> str:
