@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import re
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -189,6 +191,22 @@ def test_a_fault_names_all_programs_of_a_merged_kernel(emulator: Emulator) -> No
     assert re.search(r"near \(.*fused_kernels.py:\d+\), far \(.*test_fused_faults.py:\d+\) as one kernel", launch)
 
 
+def test_a_time_limit_names_all_programs_of_a_merged_kernel(emulator: Emulator) -> None:
+    with vc.Device("emulator") as device:
+        scene = Scene(device)
+        graph = scene.record()
+        graph.compile()
+        emulator.set("held", 1)
+        graph.replay()
+        with pytest.raises(vc.KernelTimeoutError) as caught:
+            device.synchronize(timeout=0.0)
+        emulator.set("held", 0)
+        device.synchronize()
+
+    (launch,) = [line for line in caught.value.launches if "graph" in line]
+    assert re.search(r"scaled \(.*fused_kernels.py:\d+\) 2 times as one kernel", launch)
+
+
 def test_a_lost_device_is_told(emulator: Emulator, leak_check: object) -> None:
     device = vc.Device("emulator")
     graph = Scene(device).record()
@@ -223,3 +241,28 @@ def test_kernels_without_room_stay_apart(emulator: Emulator, monkeypatch: pytest
         graph.replay()
         scene.check(graph, 2.0)
         assert graph.explain().count("apart: one kernel would spill") == 2
+
+
+@pytest.mark.parametrize(
+    ("local", "blocks", "said"),
+    [
+        (0, 8, ""),
+        (24, 8, ""),  # as many as the steps have
+        (32, 8, "one kernel would spill: 32 bytes a thread, 16 apart"),
+        (0, 4, ""),
+        (0, 3, "of one kernel 3 blocks would fit a multiprocessor, of the steps 8"),
+    ],
+)
+def test_a_kernel_that_needs_too_much_is_not_used(local: int, blocks: int, said: str) -> None:
+    """Of steps that keep 16 and 8 bytes of a thread in memory, and of which 16 and 8 blocks fit a multiprocessor."""
+    from vyre_cuda.runtime.graph.fusing import _too_large
+
+    def kernel(local: int, blocks: int) -> Any:
+        device = SimpleNamespace(properties=SimpleNamespace(multiprocessor_count=2))
+        attributes, occupancy = SimpleNamespace(local_bytes=local), SimpleNamespace(resident_blocks=blocks)
+        return SimpleNamespace(device=device, attributes=attributes, occupancy=occupancy)
+
+    whole: Any = SimpleNamespace(geometry=SimpleNamespace(blocks=1000))
+    steps: list[Any] = [SimpleNamespace(kernel=kernel(16, 16)), SimpleNamespace(kernel=kernel(8, 8))]
+
+    assert _too_large(kernel(local, blocks), whole, steps) == said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from .. import programs
 from ..foreign_library import Library
 from .fused_kernels import ramp, scaled
 from .graph_checks import F32, N
+from .test_graph_recording import INCREMENT
 
 
 @pytest.fixture
@@ -89,6 +91,26 @@ def test_assertions_barriers_and_known_values_stay_apart(device: vc.Device) -> N
         known.launch(y, x, 2.0, 1.0)
     graph.replay()
     assert graph.node_count == 1
+
+
+def test_kernels_without_a_program_stay_apart(device: vc.Device, tmp_path: Path) -> None:
+    vc.bundle(scaled(), tmp_path / "scaled.vyre", targets=[str(device.target)], source=False, cubins=False)
+    closed = vc.load_bundle(tmp_path / "scaled.vyre").on(device)["scaled"]
+    loaded = device.load(INCREMENT, "increment", signature="ptr u32")
+    x, y, words = ramp(device), device.zeros(N, vc.f32), device.zeros(4, vc.u32)
+
+    def without_source(_: vc.Graph) -> None:
+        closed.launch(x, y, 1.0, 0.0)
+        closed.launch(y, x, 1.0, 0.0)
+
+    def of_a_file(_: vc.Graph) -> None:
+        for _ in range(2):
+            loaded.launch(words, 1, grid=1, block=1)
+
+    assert refusal(device, without_source).count("it comes from a bundle that was written with source=False") == 2
+    assert refusal(device, of_a_file).count("it is a kernel from device.load, whose program is not known") == 2
+    np.testing.assert_array_equal(x.numpy(), np.arange(N, dtype=F32))
+    assert words[0] == 2
 
 
 def test_arrays_of_other_libraries_stay_apart(device: vc.Device, kernel: vc.Kernel, library: Library) -> None:
