@@ -40,14 +40,15 @@ static vyc_status check_header(const vyc_bundle *bundle, vyc_disk_header *header
   VYC_DEMAND(memcmp(header->magic, VYC_BUNDLE_MAGIC, sizeof header->magic) == 0,
              "not a bundle: the first bytes are wrong");
   if (header->format_version > VYC_BUNDLE_FORMAT)
-    return vyc__fail(
-        VYC_E_VERSION, "bundle",
-        "a bundle of format %u, written by version %u.%u.%u; this library reads up to format %u: "
-        "update the library, or write the bundle with this version",
-        header->format_version, header->producer / 10000, header->producer / 100 % 100,
-        header->producer % 100, VYC_BUNDLE_FORMAT);
-  VYC_DEMAND(header->format_version > 0, "a bundle of format 0");
-  VYC_DEMAND(header->header_bytes == sizeof *header, "a header of %u bytes", header->header_bytes);
+    return vyc__fail(VYC_E_VERSION, "bundle",
+                     "the bundle has format %u, written by version %u.%u.%u; this library reads up "
+                     "to format %u: "
+                     "update the library, or write the bundle with this version",
+                     header->format_version, header->producer / 10000, header->producer / 100 % 100,
+                     header->producer % 100, VYC_BUNDLE_FORMAT);
+  VYC_DEMAND(header->format_version > 0, "the format is 0; the first one is 1");
+  VYC_DEMAND(header->header_bytes == sizeof *header,
+             "the header has %u bytes, which is not its size", header->header_bytes);
   VYC_DEMAND(header->file_bytes == bundle->size,
              "the bundle should have %" PRIu64 " bytes and has %" PRIu64 ": truncated or extended",
              header->file_bytes, bundle->size);
@@ -91,9 +92,9 @@ static vyc_status check_sections(vyc_bundle *bundle, uint32_t count) {
     end = section.offset + section.bytes;
     if (section.kind >= VYC_SECTION_KINDS || section.kind == 0) continue;
     vyc_table *table = &bundle->tables[section.kind];
-    VYC_DEMAND(section.row_bytes == row_bytes[section.kind] &&
-                   section.bytes % section.row_bytes == 0,
-               "section %u has rows of %u bytes", i, section.row_bytes);
+    VYC_DEMAND(
+        section.row_bytes == row_bytes[section.kind] && section.bytes % section.row_bytes == 0,
+        "section %u has rows of %u bytes, which is not the size of its rows", i, section.row_bytes);
     VYC_DEMAND(table->rows == bundle->bytes, "section %u is there twice", i);
     *table = (vyc_table){bundle->bytes + section.offset, section.bytes / section.row_bytes};
   }

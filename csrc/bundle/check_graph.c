@@ -34,13 +34,13 @@ static bool is_inside(const reader *r, uint32_t index, uint64_t offset, uint64_t
 static vyc_status check_arrays(const reader *r) {
   const vyc_disk_range range = r->graph->arrays;
   VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_GRAPH_ARRAYS, range),
-             "graph %s: its arrays", r->name);
+             "graph %s: its arrays are not in their section", r->name);
   for (uint32_t i = 0; i < range.count; i++) {
     const vyc_disk_array *array =
         vyc__bundle_row(r->bundle, VYC_SECTION_GRAPH_ARRAYS, range.first + i, sizeof *array);
     VYC_DEMAND((array->contents.bytes == 0 || array->contents.bytes == array->bytes) &&
                    vyc__bundle_take_data(r->bundle, r->cursors, array->contents),
-               "graph %s: the contents of array %u", r->name, i);
+               "graph %s: the contents of array %u are invalid", r->name, i);
   }
   return VYC_OK;
 }
@@ -57,7 +57,7 @@ static vyc_status check_symbols(const reader *r) {
   const uint32_t known = VYC_SYMBOL_HAS_DEFAULT | VYC_SYMBOL_WRITTEN;
   const char *before = "";
   VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_GRAPH_SYMBOLS, range),
-             "graph %s: its symbols", r->name);
+             "graph %s: its symbols are not in their section", r->name);
   for (uint32_t i = 0; i < range.count; i++) {
     const vyc_disk_symbol *symbol = symbol_at(r, i);
     VYC_DEMAND(vyc__bundle_is_name(r->bundle, symbol->name), "graph %s: symbol %u has no name",
@@ -68,7 +68,7 @@ static vyc_status check_symbols(const reader *r) {
     VYC_DEMAND(symbol->kind >= VYC_SYMBOL_ARRAY && symbol->kind <= VYC_SYMBOL_SCALAR &&
                    vyc__type_bytes(symbol->type) != 0 && (symbol->flags & ~known) == 0 &&
                    is_default(r, symbol),
-               "graph %s: symbol %s", r->name, name);
+               "graph %s: symbol %s is invalid", r->name, name);
     before = name;
   }
   return VYC_OK;
@@ -198,16 +198,16 @@ static vyc_status check_steps(reader *r) {
   const vyc_disk_range range = r->graph->steps;
   uint32_t depth = 0;
   VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_GRAPH_STEPS, range),
-             "graph %s: its steps", r->name);
+             "graph %s: its steps are not in their section", r->name);
   for (uint32_t i = 0; i < range.count; i++) {
     const vyc_disk_graph_step *step =
         vyc__bundle_row(r->bundle, VYC_SECTION_GRAPH_STEPS, range.first + i, sizeof *step);
     VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_GRAPH_VALUES, step->values) &&
                    is_step(r, step),
-               "graph %s: step %u", r->name, i);
+               "graph %s: step %u is invalid", r->name, i);
     VYC_DEMAND(is_placed(r, step, &depth), "graph %s: step %u is not in its place", r->name, i);
   }
-  VYC_DEMAND(depth == 0 && r->entry == NULL, "graph %s: %u repeats or launches as one have no end",
+  VYC_DEMAND(depth == 0 && r->entry == NULL, "graph %s: %u loops or tables of launches have no end",
              r->name, depth + (r->entry != NULL));
   return VYC_OK;
 }
@@ -233,11 +233,12 @@ static vyc_status check_conditions(const reader *r, uint32_t graph) {
   uint32_t least = 0;
   for (; *next < table->count && rows[*next].graph == graph; ++*next) {
     const vyc_disk_condition *row = &rows[*next];
-    VYC_DEMAND(row->symbol >= least && is_condition(r, row), "graph %s: condition %" PRIu64,
+    VYC_DEMAND(row->symbol >= least && is_condition(r, row), "graph %s: invalid condition %" PRIu64,
                r->name, *next);
     least = row->symbol + 1;
   }
-  VYC_DEMAND((least > 0) == r->has_other, "graph %s: its conditions, or its steps without them",
+  VYC_DEMAND((least > 0) == r->has_other,
+             "graph %s: it has conditions but only one form, or two forms without conditions",
              r->name);
   return VYC_OK;
 }

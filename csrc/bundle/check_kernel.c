@@ -27,18 +27,19 @@ static vyc_status check_parameters(reader *r) {
   VYC_DEMAND(
       count <= VYC_MOST_PARAMETERS &&
           vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_PARAMETERS, r->kernel->parameters),
-      "kernel %s: its parameters", r->name);
+      "kernel %s: its parameters are not in their section", r->name);
   for (uint32_t i = 0; i < count; i++) {
     const vyc_disk_parameter *p = parameter_at(r, i);
     const bool scalar = p->role == VYC_ROLE_SCALAR;
     VYC_DEMAND(vyc__bundle_is_name(r->bundle, p->name) && p->role >= VYC_ROLE_IN &&
                    p->role <= VYC_ROLE_SCALAR && vyc__type_bytes(p->type) != 0 &&
                    p->slot == (scalar ? r->scalars : r->buffers),
-               "kernel %s: parameter %u", r->name, i);
+               "kernel %s: parameter %u is invalid", r->name, i);
     for (uint32_t j = 0; j < i; j++)
       VYC_DEMAND(strcmp(vyc__bundle_text(r->bundle, parameter_at(r, j)->name),
                         vyc__bundle_text(r->bundle, p->name)) != 0,
-                 "kernel %s: two parameters %s", r->name, vyc__bundle_text(r->bundle, p->name));
+                 "kernel %s: two parameters are named %s", r->name,
+                 vyc__bundle_text(r->bundle, p->name));
     *(scalar ? &r->scalars : &r->buffers) += 1;
     r->known[i] = !scalar;
   }
@@ -72,7 +73,7 @@ static bool is_leaf(const reader *r, const vyc_disk_step *step) {
 static vyc_status check_steps(const reader *r, vyc_disk_range range) {
   VYC_DEMAND(range.count >= 1 && range.count <= VYC_MOST_STEPS &&
                  vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_STEPS, range),
-             "kernel %s: the steps from %u", r->name, range.first);
+             "kernel %s: the steps from %u are not in their section", r->name, range.first);
   uint32_t depth = 0;
   for (uint32_t i = 0; i < range.count; i++) {
     const vyc_disk_step *step =
@@ -80,12 +81,13 @@ static vyc_status check_steps(const reader *r, vyc_disk_range range) {
     const bool leaf = is_leaf(r, step);
     const uint32_t needed = leaf ? 0 : vyc__host_op_operands(step->op);
     VYC_DEMAND(is_width(step->width) && (leaf || needed > 0) && depth >= needed,
-               "kernel %s: step %u", r->name, range.first + i);
+               "kernel %s: step %u is invalid", r->name, range.first + i);
     depth = depth - needed + 1;
-    VYC_DEMAND(depth <= VYC_MOST_DEPTH, "kernel %s: step %u is too deep", r->name, range.first + i);
+    VYC_DEMAND(depth <= VYC_MOST_DEPTH, "kernel %s: step %u needs too deep a stack", r->name,
+               range.first + i);
   }
-  VYC_DEMAND(depth == 1, "kernel %s: the steps from %u leave %u values", r->name, range.first,
-             depth);
+  VYC_DEMAND(depth == 1, "kernel %s: the steps from %u leave %u values instead of one", r->name,
+             range.first, depth);
   return VYC_OK;
 }
 
@@ -94,12 +96,13 @@ static vyc_status check_shape(reader *r) {
   const vyc_disk_kernel *k = r->kernel;
   bool declared[VYC_MOST_PARAMETERS] = {false};
   VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_SIZES, k->sizes),
-             "kernel %s: its sizes", r->name);
+             "kernel %s: its sizes are not in their section", r->name);
   for (uint32_t i = 0; i < k->sizes.count; i++) {
     const vyc_disk_size *size =
         vyc__bundle_row(r->bundle, VYC_SECTION_SIZES, k->sizes.first + i, sizeof *size);
     VYC_DEMAND(size->parameter < k->parameters.count && !declared[size->parameter],
-               "kernel %s: size %u belongs to no parameter, or is there twice", r->name, i);
+               "kernel %s: size %u belongs to no parameter, or to one that has a size already",
+               r->name, i);
     declared[size->parameter] = true;
     if (parameter_at(r, size->parameter)->role == VYC_ROLE_OUT) r->known[size->parameter] = false;
   }
@@ -109,13 +112,13 @@ static vyc_status check_shape(reader *r) {
     VYC_TRY(check_steps(r, size->steps));
     if (parameter_at(r, size->parameter)->role == VYC_ROLE_OUT) r->known[size->parameter] = true;
   }
-  VYC_DEMAND(k->axes <= 3, "kernel %s: work of %u axes", r->name, k->axes);
+  VYC_DEMAND(k->axes <= 3, "kernel %s: its work has %u axes; there can be 3", r->name, k->axes);
   for (uint32_t axis = 0; axis < 3; axis++)
     if (axis < k->axes)
       VYC_TRY(check_steps(r, k->work[axis]));
     else
-      VYC_DEMAND(k->work[axis].first == 0 && k->work[axis].count == 0, "kernel %s: work of axis %u",
-                 r->name, axis);
+      VYC_DEMAND(k->work[axis].first == 0 && k->work[axis].count == 0,
+                 "kernel %s: it has work on axis %u, beyond its axes", r->name, axis);
   return VYC_OK;
 }
 
@@ -134,7 +137,7 @@ static vyc_status check_known(const reader *r, uint32_t kernel) {
     VYC_DEMAND(row->parameter >= least && row->parameter < r->kernel->parameters.count &&
                    vyc__bundle_is_name(r->bundle, row->name) &&
                    fits(parameter_at(r, row->parameter), row->value),
-               "kernel %s: known value %" PRIu64, r->name, *next);
+               "kernel %s: invalid known value %" PRIu64, r->name, *next);
     least = row->parameter + 1;
   }
   return VYC_OK;
@@ -145,21 +148,21 @@ static vyc_status check_known(const reader *r, uint32_t kernel) {
 static vyc_status check_bindings(const reader *r, const vyc_disk_variant *v) {
   VYC_DEMAND(v->bindings.count == r->buffers &&
                  vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_BINDINGS, v->bindings),
-             "kernel %s, sm_%u: its bindings", r->name, v->sm);
+             "kernel %s, sm_%u: its bindings are not in their section", r->name, v->sm);
   for (uint32_t i = 0; i < r->kernel->parameters.count; i++) {
     const vyc_disk_parameter *p = parameter_at(r, i);
     if (p->role == VYC_ROLE_SCALAR) continue;
     const vyc_binding *b =
         vyc__bundle_row(r->bundle, VYC_SECTION_BINDINGS, v->bindings.first + p->slot, sizeof *b);
     VYC_DEMAND(b->role == p->role && b->element_bytes == vyc__type_bytes(p->type),
-               "kernel %s, sm_%u: binding %u", r->name, v->sm, p->slot);
+               "kernel %s, sm_%u: binding %u is invalid", r->name, v->sm, p->slot);
   }
   return VYC_OK;
 }
 
 static vyc_status check_sites(const reader *r, const vyc_disk_variant *v) {
   VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_SITES, v->sites),
-             "kernel %s, sm_%u: its sites", r->name, v->sm);
+             "kernel %s, sm_%u: its checks are not in their section", r->name, v->sm);
   for (uint32_t i = 0; i < v->sites.count; i++) {
     const vyc_disk_site *site =
         vyc__bundle_row(r->bundle, VYC_SECTION_SITES, v->sites.first + i, sizeof *site);
@@ -167,7 +170,7 @@ static vyc_status check_sites(const reader *r, const vyc_disk_variant *v) {
                    vyc__bundle_is_text(r->bundle, site->buffer) &&
                    vyc__bundle_is_text(r->bundle, site->file) && site->kind >= VYC_SITE_ASSERT &&
                    site->kind <= VYC_SITE_BOUNDS,
-               "kernel %s, sm_%u: site %u", r->name, v->sm, i);
+               "kernel %s, sm_%u: check %u is invalid", r->name, v->sm, i);
   }
   return VYC_OK;
 }
@@ -182,7 +185,7 @@ static vyc_status check_images(const reader *r, const vyc_disk_variant *v) {
              "kernel %s, sm_%u: its PTX does not end with its only NUL", r->name, v->sm);
   const uint8_t *cubin = vyc__bundle_data(r->bundle, v->cubin);
   VYC_DEMAND(cubin == NULL || vyc__is_elf(cubin, v->cubin.bytes),
-             "kernel %s, sm_%u: its cubin is not a whole ELF file", r->name, v->sm);
+             "kernel %s, sm_%u: its cubin is truncated, or not an ELF file", r->name, v->sm);
   return VYC_OK;
 }
 
@@ -190,9 +193,9 @@ static vyc_status check_variant(const reader *r, const vyc_disk_variant *v) {
   VYC_TRY(check_bindings(r, v));
   VYC_DEMAND(vyc__bundle_is_name(r->bundle, v->entry) &&
                  (v->flags & ~(uint32_t)(VYC_PREPARED_COOPERATIVE | VYC_PREPARED_PRINTS)) == 0,
-             "kernel %s, sm_%u: its entry", r->name, v->sm);
+             "kernel %s, sm_%u: its entry is invalid", r->name, v->sm);
   VYC_DEMAND(vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_ENTRIES, v->entries),
-             "kernel %s, sm_%u: its parameter block", r->name, v->sm);
+             "kernel %s, sm_%u: its parameter block is invalid", r->name, v->sm);
   const vyc_prepared_desc desc = {
       .struct_size = sizeof desc,
       .block = {r->kernel->block[0], r->kernel->block[1], r->kernel->block[2]},
@@ -207,8 +210,8 @@ static vyc_status check_variant(const reader *r, const vyc_disk_variant *v) {
       .bindings =
           vyc__bundle_row(r->bundle, VYC_SECTION_BINDINGS, v->bindings.first, sizeof(vyc_binding)),
   };
-  VYC_DEMAND(vyc__prepared_check(&desc) == VYC_OK, "kernel %s, sm_%u: its parameter block", r->name,
-             v->sm);
+  VYC_DEMAND(vyc__prepared_check(&desc) == VYC_OK,
+             "kernel %s, sm_%u: its parameter block is invalid", r->name, v->sm);
   VYC_TRY(check_sites(r, v));
   return check_images(r, v);
 }
@@ -217,7 +220,7 @@ static vyc_status check_variants(const reader *r) {
   const vyc_disk_range range = r->kernel->variants;
   VYC_DEMAND(range.count >= 1 &&
                  vyc__bundle_take(r->bundle, r->cursors, VYC_SECTION_VARIANTS, range),
-             "kernel %s: its variants", r->name);
+             "kernel %s: its variants are missing, or not in their section", r->name);
   uint32_t before = 0;
   for (uint32_t i = 0; i < range.count; i++) {
     const vyc_disk_variant *v =
@@ -261,9 +264,10 @@ static vyc_status check_kernel(const vyc_bundle *bundle, vyc_cursors *cursors, u
   VYC_DEMAND(vyc__bundle_is_text(bundle, r.kernel->precision) &&
                  vyc__bundle_is_text(bundle, r.kernel->bounds) &&
                  is_index_width(r.kernel->index_bits) && is_flags(r.kernel->flags),
-             "kernel %s: its options", r.name);
+             "kernel %s: its options are invalid", r.name);
   VYC_TRY(check_parameters(&r));
-  VYC_DEMAND(is_entry(&r) && is_clearing(&r), "kernel %s: what it is of others", r.name);
+  VYC_DEMAND(is_entry(&r) && is_clearing(&r),
+             "kernel %s: as an entry of other kernels it is invalid", r.name);
   VYC_TRY(check_shape(&r));
   VYC_TRY(check_known(&r, index));
   VYC_DEMAND(r.kernel->program.bytes > 0 &&

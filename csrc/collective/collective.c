@@ -32,10 +32,10 @@ static vyc_status check_side(const vyc_communicator *c, const vyc_collective *w,
   const char *name = names[w->kind];
   const uint32_t bytes = element_bytes[w->type];
   uint64_t all = 0, total = 0;
-  if (buffer == NULL) return vyc__fail(VYC_E_INVALID, name, "there is no memory `%s`", side);
+  if (buffer == NULL) return vyc__fail(VYC_E_INVALID, name, "`%s` is NULL: give a buffer", side);
   if (buffer->child.context != c->child.context)
     return vyc__fail(VYC_E_INVALID, name,
-                     "`%s` is memory of device %d, and the communicator is of device %d", side,
+                     "`%s` is memory of device %d, but the communicator belongs to device %d", side,
                      buffer->child.context->caps.ordinal, c->child.context->caps.ordinal);
   if (vyc__mul_overflows(w->count, parts, &all) || vyc__mul_overflows(all, bytes, &total) ||
       offset > buffer->bytes || total > buffer->bytes - offset)
@@ -61,7 +61,7 @@ static vyc_status check_overlap(const vyc_communicator *c, const vyc_collective 
                            : w->kind == VYC_ALL_TO_ALL     ? false
                                                            : in == out;
   if (is_in_place) return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, names[w->kind], "`in` and `out` overlap: give memory apart");
+  return vyc__fail(VYC_E_INVALID, names[w->kind], "`in` and `out` overlap: give separate memory");
 }
 
 vyc_status vyc__collective_check(const vyc_communicator *c, const vyc_collective *w) {
@@ -70,9 +70,11 @@ vyc_status vyc__collective_check(const vyc_communicator *c, const vyc_collective
   VYC_REQUIRE_IN("collective", w->op <= VYC_COMBINE_MIN);
   const bool has_peer = w->kind == VYC_BROADCAST || w->kind >= VYC_SEND;
   if (has_peer && (w->peer < 0 || w->peer >= c->size))
-    return vyc__fail(VYC_E_INVALID, names[w->kind], "rank %d of %d ranks", w->peer, c->size);
+    return vyc__fail(VYC_E_INVALID, names[w->kind], "rank %d is out of range: there are %d ranks",
+                     w->peer, c->size);
   if (w->kind >= VYC_SEND && w->peer == c->rank)
-    return vyc__fail(VYC_E_INVALID, names[w->kind], "rank %d is this one", w->peer);
+    return vyc__fail(VYC_E_INVALID, names[w->kind], "rank %d is this rank itself: copy instead",
+                     w->peer);
   if (w->kind != VYC_RECEIVE) VYC_TRY(check_side(c, w, w->in, w->in_offset, parts_in(c, w), "in"));
   if (w->kind != VYC_SEND) {
     VYC_TRY(check_side(c, w, w->out, w->out_offset, parts_out(c, w), "out"));
@@ -303,7 +305,7 @@ static vyc_status prepare(noted *n) {
   if (n->on.captured)
     return vyc__fail(
         VYC_E_INVALID, names[w->kind],
-        "somebody captures the stream: give another one, or record the collective in a graph");
+        "the stream is being captured: give another one, or record the collective in a graph");
   if (w->in != NULL) VYC_TRY(vyc__buffer_use(w->in, n->on.stream, n->on.slot));
   if (w->out != NULL && w->out != w->in) VYC_TRY(vyc__buffer_use(w->out, n->on.stream, n->on.slot));
   return VYC_OK;

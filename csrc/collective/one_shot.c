@@ -56,7 +56,7 @@ vyc_status vyc__one_shot_check(const vyc_communicator *c, uint64_t most_bytes) {
   VYC_REQUIRE_IN("one_shot", most_bytes <= UINT32_MAX / 16);
   VYC_REQUIRE_IN("one_shot", atomic_load(&c->one_shot) == NULL);
   if (c->size <= (int32_t)VYC_ONE_SHOT_RANKS) return VYC_OK;
-  return vyc__fail(VYC_E_UNSUPPORTED, "one_shot", "%d ranks; there can be %u", c->size,
+  return vyc__fail(VYC_E_UNSUPPORTED, "one_shot", "%d ranks; at most %u are possible", c->size,
                    VYC_ONE_SHOT_RANKS);
 }
 

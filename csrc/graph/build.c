@@ -50,7 +50,8 @@ static vyc_status add_record(level *in, uint32_t *number_out, uint32_t step, uin
   const uint32_t number = graph->node_count, count = in->order.found_count;
   const bool is_first = count == 0 && in->outside != NULL;
   if (number >= VYC_MOST_NODES)
-    return vyc__fail(VYC_E_UNSUPPORTED, "graph_nodes", "a graph of more than %" PRIu64 " nodes",
+    return vyc__fail(VYC_E_UNSUPPORTED, "graph_nodes",
+                     "the graph has more than %" PRIu64 " nodes: record several graphs",
                      VYC_MOST_NODES);
   VYC_TRY(vyc__grow(&graph->nodes, &graph->node_room, number + 1, sizeof *graph->nodes));
   VYC_TRY(

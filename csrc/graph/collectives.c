@@ -214,7 +214,8 @@ vyc_status vyc__graph_made_once(void) {
 }
 
 vyc_status vyc__graph_never_captured(void) {
-  return vyc__fail(VYC_E_INVALID, "graph",
-                   "somebody captures the stream, and a graph with collectives cannot be part of "
-                   "what others capture: launch it on another stream");
+  return vyc__fail(
+      VYC_E_INVALID, "graph",
+      "the stream is being captured, and a graph with collectives cannot become part of "
+      "a capture: launch it on another stream");
 }

@@ -269,9 +269,10 @@ static vyc_status launch(vyc_graph *graph, const vyc_given *given, vyc_stream *s
 vyc_status vyc__graph_launch_prepare(vyc_launching *l) {
   VYC_TRY(prepare(l));
   if (VYC_LIKELY(!l->on.captured)) return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, "stream",
-                   "somebody captures the stream, and graphs that are launched together cannot be "
-                   "part of what others capture: give other streams");
+  return vyc__fail(
+      VYC_E_INVALID, "stream",
+      "the stream is being captured, and graphs that are launched together cannot become "
+      "part of a capture: give other streams");
 }
 
 vyc_status vyc__graph_launch_give(vyc_launching *l, uint32_t origin) { return give(l, origin); }

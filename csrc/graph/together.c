@@ -39,7 +39,7 @@ static vyc_status check_contexts(const together *t) {
     for (uint32_t j = 0; j < i; j++)
       if (t->launches[i].graph->child.context == t->launches[j].graph->child.context)
         return vyc__fail(VYC_E_INVALID, "graph",
-                         "two of the graphs that are to be launched together are of device %d",
+                         "two of the graphs belong to device %d: launch one for each device",
                          t->launches[i].graph->child.context->caps.ordinal);
   return VYC_OK;
 }
@@ -94,8 +94,8 @@ static void give_up(const together *t) {
   vyc_error error = {.struct_size = sizeof error};
   vyc_last_error(&error);
   snprintf(text, sizeof text,
-           "device %d refused its part of graphs that are launched together (%s), so the others "
-           "cannot end theirs",
+           "device %d refused its part of graphs that are launched together (%s), so the other "
+           "parts cannot end",
            t->launches[t->last].graph->child.context->caps.ordinal, error.message);
   vyc__record_keep();
   for (uint32_t i = 0; i < t->given; i++) vyc__graph_give_up(t->launches[i].graph, text);
@@ -107,7 +107,7 @@ vyc_status vyc_graph_launch_together(const vyc_graph_part *parts, uint32_t count
   VYC_REQUIRE(launched_out != NULL && (parts != NULL || count == 0));
   *launched_out = 0;
   if (count > VYC_MOST_TOGETHER)
-    return vyc__fail(VYC_E_INVALID, "graph", "%u graphs are to be launched together; %u can be",
+    return vyc__fail(VYC_E_INVALID, "graph", "%u graphs; at most %u can be launched together",
                      count, VYC_MOST_TOGETHER);
   together t;
   t.count = t.entered = t.given = 0;

@@ -73,7 +73,8 @@ uint64_t vyc__count_loops(const vyc_graph *graph) {
 vyc_status vyc__check_size(const vyc_graph *graph) {
   if (count_nodes(graph, 0, graph->step_count) <= VYC_MOST_NODES) return VYC_OK;
   VYC_TRY(vyc__loops_supported(graph->child.context, "a repetition this long"));
-  return vyc__fail(VYC_E_UNSUPPORTED, "graph_nodes", "a graph of more than %" PRIu64 " nodes",
+  return vyc__fail(VYC_E_UNSUPPORTED, "graph_nodes",
+                   "the graph has more than %" PRIu64 " nodes: record several graphs",
                    VYC_MOST_NODES);
 }
 

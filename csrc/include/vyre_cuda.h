@@ -40,7 +40,7 @@
  *   VYC_E_FORMAT         the file is not a valid bundle
  *   VYC_E_VERSION        the bundle has a newer format
  *   VYC_E_COMMUNICATION  release the communicator; results of its work are unspecified
- *   VYC_E_INTERNAL       a bug in this library or its C++ headers: please report it
+ *   VYC_E_INTERNAL       no function returns it; a vyre::Error without a failure has it
  *
  * Rules for all functions:
  *  - They return vyc_status; on failure the calling thread's error record (vyc_last_error) says

@@ -36,7 +36,7 @@ static vyc_status compare_kernels(vyc_kept_rows *kept) {
     if (range->begin < (range->written ? all : written))
       return vyc__fail(VYC_E_INVALID, "graph",
                        "rows of several kernels share memory that one of them writes; launch some "
-                       "of them afterwards");
+                       "of them in another step");
     all = range->end > all ? range->end : all;
     if (range->written && range->end > written) written = range->end;
   }

@@ -181,7 +181,7 @@ __attribute__((cold, noinline)) static vyc_status fail_meeting(const vyc_many *m
     return vyc__in_row(vyc__launch_check(many->prepared, &run), first->row);
   return vyc__fail(VYC_E_INVALID, "launch",
                    "rows %u and %u share memory that one of them writes: argument %u of row %u "
-                   "and argument %u of row %u; launch one of them afterwards",
+                   "and argument %u of row %u; launch one of them in another call",
                    first->row, second->row, first->argument, first->row, second->argument,
                    second->row);
 }

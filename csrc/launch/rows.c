@@ -135,8 +135,8 @@ vyc_status vyc__rows_check(const vyc_prepared *prepared, const vyc_rows *rows) {
   VYC_REQUIRE_IN("launch", rows->scalars != NULL || rows->scalar_count == 0);
   if ((uint64_t)rows->count * prepared->binding_count <= INT32_MAX) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, "launch",
-                   "%u rows of %u arrays are too many: launch some of them afterwards", rows->count,
-                   prepared->binding_count);
+                   "%u rows of %u arrays are too many: launch some of them in another call",
+                   rows->count, prepared->binding_count);
 }
 
 vyc_status vyc_prepared_launch_many(vyc_prepared *prepared, vyc_prepared *many,

@@ -196,7 +196,7 @@ static void graphs_are_launched_together_or_none_is(void) {
   OK(vyc_graph_launch_together(NULL, 0, &launched, 0));
   CHECK(launched == 0);
   const vyc_graph_part twice[] = {part_of(p.graphs[0]), part_of(p.graphs[0])};
-  refused(vyc_graph_launch_together(twice, 2, &launched, 0), "are of device 0");
+  refused(vyc_graph_launch_together(twice, 2, &launched, 0), "belong to device 0");
   const vyc_graph_part other[] = {part_of(p.graphs[0]), part_of(unfinished)};
   refused(vyc_graph_launch_together(other, 2, &launched, 0), "is not finished");
   const vyc_graph_part turned[] = {other[1], other[0]};
@@ -209,7 +209,8 @@ static void graphs_are_launched_together_or_none_is(void) {
   check_filled(p.buffers[0], 2.0f);
   check_filled(p.buffers[1], 2.0f);
   const vyc_graph_part many[VYC_MOST_TOGETHER + 1] = {0};
-  refused(vyc_graph_launch_together(many, VYC_MOST_TOGETHER + 1, &launched, 0), "32 can be");
+  refused(vyc_graph_launch_together(many, VYC_MOST_TOGETHER + 1, &launched, 0),
+          "at most 32 can be");
   vyc_graph_release(unfinished);
   release_pair(&p);
 }

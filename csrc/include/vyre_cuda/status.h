@@ -29,7 +29,7 @@ typedef enum vyc_status {
   VYC_E_LOST = 7,        /* a kernel fault ended the context; only a new process recovers it */
   VYC_E_TIMEOUT = 8,     /* the wait ended before the work did */
   VYC_E_ASSERT = 9,      /* a kernel reported a failed assertion */
-  VYC_E_INTERNAL = 10,   /* a bug in this library or its C++ headers */
+  VYC_E_INTERNAL = 10,   /* no function returns it; a vyre::Error without a failure has it */
   VYC_NOT_READY = 11,    /* not an error: the work has not finished */
   VYC_E_FILE = 12,       /* a file cannot be read; the message has the system's reason */
   VYC_E_FORMAT = 13, /* not a bundle, or a damaged one; the message says what is wrong, and where */

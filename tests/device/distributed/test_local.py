@@ -178,9 +178,9 @@ def test_what_does_not_fit_is_refused_before_anything_is_given(comm):
         (lambda: first.all_reduce(xs[0], out=first.device.zeros(N, vc.i32)), TypeError, "float32"),
         (lambda: first.all_reduce(first.device.zeros(3, vc.i16)), TypeError, "NCCL combines"),
         (lambda: first.broadcast(xs[0], root=comm.size), ValueError, "ranks"),
-        (lambda: first.send(xs[0], 0), ValueError, "this one"),
+        (lambda: first.send(xs[0], 0), ValueError, "this rank itself"),
         (lambda: first.all_reduce(xs[0][:10], out=xs[0][5:15]), ValueError, "overlap"),
-        (lambda: comm.ranks[-1].all_reduce(xs[0]), ValueError, "memory of device 0, and the communicator"),
+        (lambda: comm.ranks[-1].all_reduce(xs[0]), ValueError, "memory of device 0, but the communicator"),
     )[: None if comm.size > 1 else -1]:
         with pytest.raises(kind, match=words):
             use()
