@@ -45,7 +45,7 @@ _noted = _Noted()
 def noting() -> Iterator[list[Launch]]:
     """The launches that calls of this thread make meanwhile."""
     if _noted.launches is not None:
-        raise RecordingError("a plan is made of one call: a plan within a plan is none")
+        raise RecordingError("a plan cannot be made inside another one: a plan is made of one call")
     found: list[Launch] = []
     _noted.launches = found
     try:
@@ -134,7 +134,7 @@ def refuse_shared(name: str, array: DeviceArray, *others: DeviceArray) -> None:
         if array.buffer is not None and array.buffer is other.buffer:
             first, second = sorted((each.offset, each.offset + each.nbytes) for each in (array, other))
             if second[0] < first[1] and array.nbytes and other.nbytes:
-                raise ValueError(f"{name} shares memory with an argument; give an array of its own")
+                raise ValueError(f"{name} shares memory with an argument; give a separate array")
 
 
 def index_type(*counts: int) -> Type:

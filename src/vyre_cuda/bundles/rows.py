@@ -57,7 +57,7 @@ def check_rows(groups: Collection[Members], kernels: Mapping[str, BundledKernel]
             what = refused(kernels[name].variants[0].lowered, kernels[name].bounds)
             if what is not None:
                 raise UnsupportedError(
-                    f"{name} has {what}, so each launch of it is one of its own; without its name in many= a host can "
+                    f"{name} has {what}, so each launch of it stays separate; without its name in many= a host can "
                     "launch its rows one after the other",
                     capability="rows",
                 )

@@ -115,7 +115,7 @@ def _cleared_line(names: Sequence[str]) -> str:
     several = len(names) > 1
     return (
         f"{', '.join(names)}, as {'they are' if several else 'it is'} not seen to be written as a whole: another pass "
-        "over memory. If nobody reads what stays unwritten, declare zeroed=False"
+        "over memory. If nothing reads the elements that stay unwritten, declare zeroed=False"
     )
 
 

@@ -77,7 +77,7 @@ class BufferMarker:
         return BufferAnnotation(self._kind, type_, ndim)
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        raise _wrong(f"the type stands in brackets: write vc.{self._name}[vc.f32]")
+        raise _wrong(f"the type goes into brackets: write vc.{self._name}[vc.f32]")
 
     def __repr__(self) -> str:
         return f"vyre_cuda.{self._name}"

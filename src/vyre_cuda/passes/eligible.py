@@ -70,7 +70,7 @@ def check(program: Program, body: Body, own: set[str], most_cost: int) -> None:
             if isinstance(expr, Id) and (expr.kind, expr.axis) != ("global_id", 0):
                 raise Refused(f"it uses {expr.kind}")
     if cost_of(body) > most_cost and _cost_of_distinct(body) > most_cost:
-        raise Refused("it computes so much for an element that memory is not what takes its time")
+        raise Refused("it computes so much for each element that memory does not limit its speed")
     if all(type_.bits == 64 for type_, _ in accessed(body)):
         raise Refused("it reads and writes eight bytes at a time, which is enough to keep memory busy")
     for name in buffers_written(body):

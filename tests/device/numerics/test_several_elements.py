@@ -344,7 +344,7 @@ def test_refusals() -> None:
     assert refused(other_place) == "it reads x, which it also writes, at other places than its own element"
     assert refused(atomics) == "it has an atomic"
     assert refused(asserted) == "it has an assertion"
-    assert "memory is not what takes its time" in refused(long)
+    assert "memory does not limit its speed" in refused(long)
     assert refused(ids, block=(8, 4)) == "its blocks have more than one axis"
 
 

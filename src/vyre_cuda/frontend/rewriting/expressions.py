@@ -97,7 +97,10 @@ class Expressions(ast.NodeTransformer, Refusals):
             return self._generic(node)
         if strange is not None:
             if len(node.ops) > 1:
-                raise self.refused(node, f"a chain of comparisons with `{_MEMBERSHIP[type(strange)]}`: write it apart")
+                raise self.refused(
+                    node,
+                    f"a chain of comparisons with `{_MEMBERSHIP[type(strange)]}`: write each comparison separately",
+                )
             operands = self.expression(node.left), self.expression(node.comparators[0])
             return run("identity", text(_MEMBERSHIP[type(strange)], node), *operands, place=node)
         symbols = [text(_SYMBOLS[type(op)], node) for op in node.ops]
