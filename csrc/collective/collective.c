@@ -241,27 +241,26 @@ vyc_status vyc_collectives_begin(void) {
 }
 
 /* In the end of the group NCCL waits for other ranks, where it does. */
-static vyc_status give_group(void) {
-  int result = mine.nccl->ncclGroupStart();
-  if (result != VYC_NCCL_SUCCESS) return vyc__nccl_failed(mine.nccl, result, "ncclGroupStart");
+static vyc_status give_all(const vyc_nccl *nccl, const noted *all, uint32_t count) {
+  int result = nccl->ncclGroupStart();
+  if (result != VYC_NCCL_SUCCESS) return vyc__nccl_failed(nccl, result, "ncclGroupStart");
   vyc_status status = VYC_OK;
-  for (uint32_t i = 0; status == VYC_OK && i < mine.count; i++)
-    status = vyc__collective_give(mine.all[i].communicator, &mine.all[i].collective,
-                                  mine.all[i].on.stream);
-  result = mine.nccl->ncclGroupEnd();
+  for (uint32_t i = 0; status == VYC_OK && i < count; i++)
+    status = vyc__collective_give(all[i].communicator, &all[i].collective, all[i].on.stream);
+  result = nccl->ncclGroupEnd();
   if (status != VYC_OK || result == VYC_NCCL_SUCCESS) return status;
-  for (uint32_t i = 0; i < mine.count; i++) /* one was ended meanwhile: that is why */
-    VYC_TRY(vyc__communicator_check(mine.all[i].communicator, "ncclGroupEnd"));
-  return vyc__nccl_failed(mine.nccl, result, "ncclGroupEnd");
+  for (uint32_t i = 0; i < count; i++) /* one was ended meanwhile: that is why */
+    VYC_TRY(vyc__communicator_check(all[i].communicator, "ncclGroupEnd"));
+  return vyc__nccl_failed(nccl, result, "ncclGroupEnd");
 }
 
 /* NCCL gets all of them at once here, so that a group that is cancelled starts nothing. */
-static vyc_status start(void) {
-  for (uint32_t i = 0; i < mine.count; i++) vyc__call_begins(mine.all[i].communicator);
+static vyc_status start(const vyc_nccl *nccl, const noted *all, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) vyc__call_begins(all[i].communicator);
   is_starting = true;
-  const vyc_status status = give_group();
+  const vyc_status status = give_all(nccl, all, count);
   is_starting = false;
-  for (uint32_t i = 0; i < mine.count; i++) vyc__call_ends(mine.all[i].communicator);
+  for (uint32_t i = 0; i < count; i++) vyc__call_ends(all[i].communicator);
   return status;
 }
 
@@ -289,7 +288,7 @@ static vyc_status follow(const noted *n) {
 vyc_status vyc_collectives_end(void) {
   VYC_REQUIRE(mine.depth > 0);
   if (--mine.depth > 0) return VYC_OK;
-  vyc_status status = mine.count > 0 ? start() : VYC_OK;
+  vyc_status status = mine.count > 0 ? start(mine.nccl, mine.all, mine.count) : VYC_OK;
   for (uint32_t i = 0; status == VYC_OK && i < mine.count; i++) status = follow(&mine.all[i]);
   leave_group();
   return status;
@@ -300,6 +299,7 @@ vyc_status vyc_collectives_end(void) {
 static vyc_status prepare(noted *n) {
   const vyc_collective *w = &n->collective;
   vyc_context *context = n->communicator->child.context;
+  n->taken = vyc__marks_taken(context);
   VYC_TRY(vyc__communicator_may_run(n->communicator, names[w->kind]));
   VYC_TRY(vyc__launch_stream_of(context, &n->on, w->stream));
   if (n->on.captured)
@@ -312,8 +312,6 @@ static vyc_status prepare(noted *n) {
 }
 
 static vyc_status run(noted *n) {
-  vyc_context *context = n->communicator->child.context;
-  n->taken = vyc__marks_taken(context);
   VYC_TRY(prepare(n));
   if (VYC_UNLIKELY(mine.depth > 0)) return keep(n);
   VYC_TRY(vyc__collective_give(n->communicator, &n->collective, n->on.stream));
@@ -338,6 +336,8 @@ vyc_status vyc_communicator_run(vyc_communicator *communicator, const vyc_collec
 
 /* ---- one for each of several devices --------------------------------------------------------- */
 
+#define MOST_TOGETHER 8u /* on the stack */
+
 /* Whether NCCL has no part in them; then none waits in its call for that of another device. */
 static bool go_in_one_shot(vyc_communicator *const *communicators, const vyc_collective *all,
                            uint32_t count) {
@@ -348,16 +348,40 @@ static bool go_in_one_shot(vyc_communicator *const *communicators, const vyc_col
   return true;
 }
 
+static vyc_status run_each(vyc_communicator *const *communicators, const vyc_collective *all,
+                           uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) VYC_TRY(run_checked(communicators[i], &all[i]));
+  return VYC_OK;
+}
+
 static vyc_status run_group(vyc_communicator *const *communicators, const vyc_collective *all,
                             uint32_t count) {
   VYC_TRY(vyc_collectives_begin());
-  for (uint32_t i = 0; i < count; i++) {
-    const vyc_status status = run_checked(communicators[i], &all[i]);
-    if (status == VYC_OK) continue;
-    vyc_collectives_cancel();
-    return status;
+  const vyc_status status = run_each(communicators, all, count);
+  if (status == VYC_OK) return vyc_collectives_end();
+  vyc_collectives_cancel();
+  return status;
+}
+
+/* A group that is whole: nothing is kept beyond the call. The contexts are entered one in the other
+ * and left in the opposite order, each current again for what follows its work. */
+static vyc_status run_together(vyc_communicator *const *communicators, const vyc_collective *all,
+                               uint32_t count) {
+  noted n[MOST_TOGETHER];
+  vyc_scope scopes[MOST_TOGETHER];
+  uint32_t entered = 0;
+  vyc_status status = VYC_OK;
+  while (status == VYC_OK && entered < count) {
+    n[entered] = (noted){.communicator = communicators[entered], .collective = all[entered]};
+    status = vyc__enter_warm(communicators[entered]->child.context, &scopes[entered]);
+    if (status == VYC_OK) status = prepare(&n[entered++]);
   }
-  return vyc_collectives_end();
+  if (status == VYC_OK) status = start(communicators[0]->nccl, n, count);
+  while (entered-- > 0) {
+    if (status == VYC_OK) status = after(&n[entered]);
+    vyc__leave(communicators[entered]->child.context, &scopes[entered]);
+  }
+  return status;
 }
 
 vyc_status vyc_collectives_run(vyc_communicator *const *communicators,
@@ -368,8 +392,8 @@ vyc_status vyc_collectives_run(vyc_communicator *const *communicators,
     VYC_TRY(vyc__collective_check(communicators[i], &collectives[i]));
     VYC_TRY(vyc__communicator_may_run(communicators[i], names[collectives[i].kind]));
   }
-  if (mine.depth > 0 || !go_in_one_shot(communicators, collectives, count))
-    return run_group(communicators, collectives, count);
-  for (uint32_t i = 0; i < count; i++) VYC_TRY(run_checked(communicators[i], &collectives[i]));
-  return VYC_OK;
+  if (mine.depth > 0 || count > MOST_TOGETHER) return run_group(communicators, collectives, count);
+  return go_in_one_shot(communicators, collectives, count)
+             ? run_each(communicators, collectives, count)
+             : run_together(communicators, collectives, count);
 }

@@ -11,7 +11,7 @@ from vyre_cuda._native.collective import collective as native
 from vyre_cuda._native.collective.collective import Member
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.distributed.communicator import AFTER_EXCEPTION, Communicator
-from vyre_cuda.distributed.elements import op_of
+from vyre_cuda.distributed.elements import NUMBERS, op_of
 from vyre_cuda.distributed.library import open_nccl
 from vyre_cuda.distributed.local_graph import LocalGraph
 from vyre_cuda.distributed.one_shot import OneShot, open_one_shot
@@ -110,7 +110,8 @@ class LocalCommunicator:
 
     def __init__(self, ranks: list[Communicator], one_shot: OneShot | None = None) -> None:
         self.ranks = tuple(ranks)
-        self._together = None if one_shot is None else one_shot.together
+        members = tuple(rank._member for rank in ranks)
+        self._together = native.Together(members, NUMBERS) if one_shot is None else one_shot.together
         self._threads = Threads(len(ranks))
         self._order = threading.RLock()  # all devices are given what several threads give in one order
 
@@ -156,11 +157,10 @@ class LocalCommunicator:
         TypeError, ValueError, CommunicationError
             As for `Communicator.all_reduce`.
         """
-        if self._together is not None:
-            number = op_of("all_reduce", op)
-            with self._order:
-                if self._together.all_reduce(xs, out, number):
-                    return list(xs if out is None else out)
+        number = op_of("all_reduce", op)
+        with self._order:
+            if self._together.all_reduce(xs, out, number):
+                return list(xs if out is None else out)
         return self._each("all_reduce", xs, out, op=op)
 
     def all_gather(self, xs: Sequence[DeviceArray], out: Sequence[DeviceArray] | None = None) -> Any:

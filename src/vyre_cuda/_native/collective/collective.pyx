@@ -246,12 +246,10 @@ def one_shot_open(list members not None, uint64_t most_bytes) -> None:
 
 
 cdef class Together:
-    """The ranks of one process, whose small all-reduces are given by one call."""
+    """The ranks of one process, whose all-reduces are given by one call."""
 
     def __init__(self, tuple members not None, dict types not None) -> None:
         """`types`: NCCL's numbers of types by those of NumPy."""
-        if len(members) > MOST_TOGETHER:
-            raise ValueError(f"{len(members)} ranks; one call takes {MOST_TOGETHER} at most")
         self.members = members
         self.types = types
 
@@ -261,7 +259,7 @@ cdef class Together:
         cdef vyc_communicator *handles[MOST_TOGETHER]
         cdef list keep = []
         cdef int n = <int>len(self.members), entered = 0
-        if not isinstance(xs, (list, tuple)) or len(xs) != n:
+        if n > MOST_TOGETHER or not isinstance(xs, (list, tuple)) or len(xs) != n:
             return False
         if outs is not None and (not isinstance(outs, (list, tuple)) or len(outs) != n):
             return False
@@ -292,9 +290,8 @@ cdef class Together:
         number = self.types.get(source.typenum)
         if number is None or to.typenum != source.typenum or to.count != source.count:
             return 0
-        if source.count > self.limit or source.count * <uint64_t>source.dtype.itemsize > self.limit:
-            return 0
-        if self.ready >> (<int>number * 4 + op) & 1 == 0:
+        if (source.count <= self.limit and source.count * <uint64_t>source.dtype.itemsize <= self.limit
+                and self.ready >> (<int>number * 4 + op) & 1 == 0):
             return 0
         from_buffer = buffer_of(source)
         to_buffer = from_buffer if to is source else buffer_of(to)
