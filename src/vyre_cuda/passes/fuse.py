@@ -106,7 +106,7 @@ class _Decision:
     def _group(self, first: int) -> Group:
         if isinstance(self._items[first], Apart):
             return Group(first, first + 1, None)
-        run = _Run(self._launches(first), always=False)
+        run = _Run(self._launches(first), always=False, pairs=self._pairs)
         refused = None
         if len(two := run.upto(2)) == 2:
             refused = self._pairs.refused(*two)
@@ -244,9 +244,10 @@ class _Run:
     the step behind them does not, once it was met.
     """
 
-    def __init__(self, steps: Iterator[Step], *, always: bool) -> None:
+    def __init__(self, steps: Iterator[Step], *, always: bool, pairs: Pairs | None = None) -> None:
         self._steps = steps
         self._always = always
+        self._pairs = pairs
         self._read: list[Step] = []
         self._written, self._touched = Covered(), Covered()
         self.why = ""
@@ -259,6 +260,19 @@ class _Run:
                 break
             self._add(step)
         return self._read[:count]
+
+    def divided(self, count: int) -> tuple[int, Refused] | None:
+        """The first of so many steps that is refused together with one before it, with which it shares an array, and
+        why; None: there is no such step, or it is not known."""
+        if self._pairs is None:
+            return None
+        last: dict[Span, Step] = {}
+        for number, step in enumerate(self._read[:count]):
+            for span in step.spans.values():
+                if span in last and (why := self._pairs.refused(last[span], step)) is not None:
+                    return number, why
+            last.update(dict.fromkeys(step.spans.values(), step))
+        return None
 
     def _add(self, step: Step) -> None:
         writes, all_of = ranges(step)
@@ -275,11 +289,10 @@ class _Run:
 
 def _most(run: _Run, merged: Callable[[Sequence[Step]], Step]) -> tuple[int, Step | None, Refused | None]:
     """How many from the first on become one, that one if they are several, and why not more."""
-    low, high = 1, 0
+    low, high, fit = 1, 0, 0
     made: Step | None = None
     refused: Refused | None = None
     while not high or high - low > 1:
-        fit = 0 if refused is None else refused.fit
         some = run.upto(fit if low < fit < high else (low + high) // 2 if high else max(_TRIED, 4 * low))
         if len(some) <= low:
             break
@@ -287,8 +300,13 @@ def _most(run: _Run, merged: Callable[[Sequence[Step]], Step]) -> tuple[int, Ste
             made = merged(some)
             low = len(some)
         except Refused as why:
-            refused, high = why.with_traceback(None), len(some)  # it has this frame, and those of all callers
-            if why.kind is Kind.SIZE and 2 * low >= high:
+            refused = why.with_traceback(None)  # it has this frame, and those of all callers
+            fit, high = why.fit, len(some)
+            if not fit and (divided := run.divided(high)) is not None:
+                fit, refused = divided
+            if low <= fit < high:
+                high = fit + 1
+            elif why.kind is Kind.SIZE and 2 * low >= high:
                 break  # more than half of what fits
     return low, made, refused
 

@@ -237,6 +237,25 @@ def test_deciding_takes_as_long_a_step_in_long_recordings(monkeypatch: pytest.Mo
     assert sum(given) < 4000 if merged else sum(given) < 10
 
 
+def test_the_step_that_does_not_belong_to_a_group_is_found_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen chains beside each other, of steps that read what other threads wrote: each group is as many steps."""
+    given: list[int] = []
+    right = fuse.merge
+
+    def counted(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
+        given.append(len(steps))
+        return right(steps, dropped)
+
+    monkeypatch.setattr(fuse, "merge", counted)
+    same = program(by=1)
+    steps = [step(same, array(k, LARGE), array(k + 16, LARGE)) for k in range(160)]
+    groups = decide(steps)
+
+    assert ends(groups) == [(k, k + 16) for k in range(0, 160, 16)]
+    assert sum(given) <= 6 * len(steps)
+    assert "a thread finds there what another one wrote" in groups[0].why
+
+
 def test_pairs_that_share_in_another_way_are_asked_apart() -> None:
     """The same programs with the same shapes: what overlaps decides."""
     one, other = program("one"), program("other")
