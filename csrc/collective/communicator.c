@@ -68,13 +68,13 @@ static void end_event(vyc_communicator *c) {
 }
 
 /* The work on it has ended where that is possible; NCCL's own end would wait for it for ever. */
-static void close_membership(vyc_communicator *c) {
+static void close_membership(vyc_communicator *c, const vyc_scope *scope) {
   vyc_context *context = c->child.context;
   if (atomic_exchange(&c->closed, true)) return;
   vyc__exit_remove(&c->leaver);
   const bool is_free = vyc__captors_end(c);
   end_event(c);
-  vyc__one_shot_close(c, is_free);
+  vyc__one_shot_close(c, is_free, scope);
   vyc__communicator_end(context);
   int64_t patience = VYC_NCCL_LEAST_PATIENCE_NS;
   if (!atomic_exchange(&c->ended, true)) {
@@ -86,7 +86,9 @@ static void close_membership(vyc_communicator *c) {
   await_ending(c, patience);
 }
 
-static void communicator_destroy(vyc_child *child) { close_membership((vyc_communicator *)child); }
+static void communicator_destroy(vyc_child *child) {
+  close_membership((vyc_communicator *)child, NULL);
+}
 
 static void communicator_finish(vyc_child *child) {
   vyc_communicator *c = (vyc_communicator *)child;
@@ -176,7 +178,7 @@ bool vyc__communicator_enter(vyc_context *context, vyc_scope *scope) {
 void vyc_communicator_close(vyc_communicator *communicator) {
   vyc_scope scope;
   if (communicator == NULL || !vyc__communicator_enter(communicator->child.context, &scope)) return;
-  close_membership(communicator);
+  close_membership(communicator, &scope);
   vyc__leave(communicator->child.context, &scope);
 }
 

@@ -173,19 +173,25 @@ static uint64_t limit_of(vyc_context *context) {
   return vyc__now_ns() + (uint64_t)vyc__patience(context);
 }
 
-/* Of a context that is being closed, the close waits for them, and then the rank leaves. False:
- * they have not ended in time. */
-static bool await_other(vyc_inboxes *g, uint32_t rank) {
+/* Of a context that is being closed, the close waits for them, and then the rank leaves. The close
+ * waits for calls of contexts that know it, too: this one lets it go first. */
+static bool await_leaving(vyc_inboxes *g, uint32_t rank, const vyc_scope *own) {
+  const bool rests = own != NULL && own->gate != NULL;
+  const uint64_t limit = limit_of(g->ranks[rank].context);
+  if (rests) vyc__scope_rest(own);
+  while (!has_left(g, rank) && vyc__now_ns() < limit) vyc__sleep_us(VYC_SLEEP_MIN_US);
+  if (rests) vyc__scope_go_on(own);
+  return has_left(g, rank);
+}
+
+/* False: they have not ended in time. */
+static bool await_other(vyc_inboxes *g, uint32_t rank, const vyc_scope *own) {
   vyc_context *context = g->ranks[rank].context;
   vyc_scope scope;
-  if (vyc__enter(context, &scope) == VYC_OK) {
-    const bool is_over = vyc__await_end(context);
-    vyc__leave(context, &scope);
-    return is_over;
-  }
-  const uint64_t limit = limit_of(context);
-  while (!has_left(g, rank) && vyc__now_ns() < limit) vyc__sleep_us(VYC_SLEEP_MIN_US);
-  return has_left(g, rank);
+  if (vyc__enter(context, &scope) != VYC_OK) return await_leaving(g, rank, own);
+  const bool is_over = vyc__await_end(context);
+  vyc__leave(context, &scope);
+  return is_over;
 }
 
 static bool is_busy(vyc_context *context) {
@@ -225,14 +231,14 @@ static bool stop_those_behind(vyc_inboxes *g, uint32_t rank, bool is_whole) {
 }
 
 /* False: kernels of others may still write into its inbox. */
-static bool leave(vyc_inboxes *g, uint32_t rank, bool is_whole) {
+static bool leave(vyc_inboxes *g, uint32_t rank, bool is_whole, const vyc_scope *scope) {
   for (uint32_t each = 0; each < g->size; each++) atomic_store(&g->ranks[each].ended, true);
   vyc__claim_take(&g->ranks[rank].claim);
   g->ranks[rank].word = NULL;
   vyc__claim_drop(&g->ranks[rank].claim);
   bool are_over = stop_those_behind(g, rank, is_whole);
   for (uint32_t other = 0; other < g->size; other++)
-    if (other != rank && !has_left(g, other)) are_over &= await_other(g, other);
+    if (other != rank && !has_left(g, other)) are_over &= await_other(g, other, scope);
   return are_over;
 }
 
@@ -253,7 +259,7 @@ static bool is_whole(vyc_inboxes *g, uint32_t rank) {
   return !is_cut;
 }
 
-bool vyc__one_shot_end(vyc_communicator *c, vyc_one_shot *o) {
+bool vyc__one_shot_end(vyc_communicator *c, vyc_one_shot *o, const vyc_scope *scope) {
   vyc_context *context = c->child.context;
   const uint32_t rank = (uint32_t)c->rank;
   vyc_inboxes *g = o->group;
@@ -262,16 +268,16 @@ bool vyc__one_shot_end(vyc_communicator *c, vyc_one_shot *o) {
   vyc__one_shot_stop(c);
   while (atomic_load(&g->ranks[rank].launching) != 0) vyc__sleep_us(VYC_SLEEP_MIN_US);
   const bool is_over = vyc__await_end(context);
-  return leave(g, rank, is_whole(g, rank)) && is_over;
+  return leave(g, rank, is_whole(g, rank), scope) && is_over;
 }
 
 /* Memory that kernels may still use is leaked. */
-void vyc__one_shot_close(vyc_communicator *c, bool is_free) {
+void vyc__one_shot_close(vyc_communicator *c, bool is_free, const vyc_scope *scope) {
   vyc_one_shot *o = atomic_load(&c->one_shot);
   vyc_context *context = c->child.context;
   if (o == NULL) return;
   vyc__record_keep();
-  const bool is_over = vyc__one_shot_end(c, o);
+  const bool is_over = vyc__one_shot_end(c, o, scope);
   for (uint32_t i = 0; i < VYC_ONE_SHOT_TYPES * VYC_ONE_SHOT_OPS; i++)
     if (o->kernels[i] != NULL) vyc__launch_graph_destroy(&o->kernels[i]->launch_graph, context);
   if (o->order != NULL) context->driver->cuEventDestroy(o->order);
@@ -301,7 +307,7 @@ void vyc_one_shot_leave(vyc_communicator *communicator) {
   vyc_context *context = communicator->child.context;
   vyc_one_shot *o = atomic_load(&communicator->one_shot);
   vyc__record_keep();
-  if (o != NULL && o->shared != 0 && vyc__one_shot_end(communicator, o))
+  if (o != NULL && o->shared != 0 && vyc__one_shot_end(communicator, o, &scope))
     vyc__shared_close(context, o);
   vyc__record_resume();
   vyc__leave(context, &scope);

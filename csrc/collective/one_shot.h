@@ -64,8 +64,10 @@ vyc_status vyc__one_shot_check(const vyc_communicator *communicator, uint64_t mo
 
 /* ---- inboxes.c ---- */
 
-/* Its own kernels end; whether they have. Later launches are refused. */
-bool vyc__one_shot_end(vyc_communicator *communicator, vyc_one_shot *one_shot);
+/* Its own kernels end; whether they have. Later launches are refused. `scope`: see
+ * vyc__one_shot_close. */
+bool vyc__one_shot_end(vyc_communicator *communicator, vyc_one_shot *one_shot,
+                       const vyc_scope *scope);
 
 /* ---- shared.c ---- */
 

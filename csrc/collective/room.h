@@ -169,8 +169,9 @@ vyc_status vyc__one_shots_end(vyc_communicator *communicator, uint64_t calls, bo
 /* Its kernels on this device end, with unspecified results. */
 void vyc__one_shot_stop(vyc_communicator *communicator);
 /* When the communicator is destroyed, while the driver may be called, and when it is freed;
- * `is_free`: no graph has its kernels any more. */
-void vyc__one_shot_close(vyc_communicator *communicator, bool is_free);
+ * `is_free`: no graph has its kernels any more; `scope` is that of the caller, NULL: a close of the
+ * context, or a release. */
+void vyc__one_shot_close(vyc_communicator *communicator, bool is_free, const vyc_scope *scope);
 void vyc__one_shot_free(vyc_communicator *communicator);
 
 #endif

@@ -16,6 +16,11 @@ vyc_status vyc__context_break(vyc_context *context, const char *message) {
   if (reason == NULL) return vyc__fail(VYC_E_MEMORY, "communicator", "out of host memory");
   memcpy(reason->text, message, bytes);
   pthread_mutex_lock(&context->children_lock);
+  if (atomic_load(&context->communicators) == 0) { /* closed meanwhile: nothing would undo it */
+    pthread_mutex_unlock(&context->children_lock);
+    free(reason);
+    return VYC_OK;
+  }
   reason->next = context->reasons;
   context->reasons = reason;
   vyc_reason *none = NULL;

@@ -76,17 +76,18 @@ void model_check_thread(void) {
 }
 
 void model_check_empty(void) {
-  int64_t memories = 0;
+  int64_t memories = 0, holders = 0;
+  for (uint32_t i = 0; i < MODEL_DEVICES; i++) holders += the_model->holders[i];
   for (uint32_t i = 0; i < the_model->memory_count; i++)
     memories += the_model->memories[i].live && !the_model->memories[i].foreign;
   if (the_model->live_streams != 0 || the_model->live_events != 0 || the_model->live_graphs != 0 ||
       the_model->live_execs != 0 || the_model->live_modules != 0 || the_model->live_comms != 0 ||
-      the_model->holders != 0 || memories != 0)
+      holders != 0 || memories != 0)
     explorer_fail("the driver still has %d streams, %d events, %d graphs, %d execs, %d modules, %d "
                   "communicators, %d "
                   "memories, %d holders of the context",
                   (int)the_model->live_streams, (int)the_model->live_events,
                   (int)the_model->live_graphs, (int)the_model->live_execs,
                   (int)the_model->live_modules, (int)the_model->live_comms, (int)memories,
-                  (int)the_model->holders);
+                  (int)holders);
 }

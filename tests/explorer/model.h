@@ -12,6 +12,7 @@
 #define MODEL_MEMORIES 256u
 #define MODEL_STREAMS 48u
 #define MODEL_NODES 8u /* of a graph */
+#define MODEL_DEVICES 2u /* and as many ranks, whose kernels all-reduce in one shot */
 /* A kernel of this name takes the place of a report behind its other parameters, and always fails:
  * its report is the number of the operation that launched it. */
 #define MODEL_ASSERTING "asserting"
@@ -20,8 +21,17 @@
 #define MODEL_CELLS "k_write_symbols" /* writes its scalar to a cell */
 #define MODEL_GATHERS "vyc_gather"
 #define MODEL_RESIDENT "resident" /* stays, and takes calls from a ring */
+#define MODEL_REDUCES "reduces" /* in one shot, one element of 8 bytes, which is less than 2^32 */
 #define MODEL_NCCL "the model of NCCL" /* as a library */
 #define MODEL_ROW_BYTES 48u /* of its table: 16, and the parameters of a launch */
+
+/* A kernel that all-reduces in one shot, and waits for those of the other ranks. */
+typedef struct model_reduce {
+  uint64_t in, out, inboxes[MODEL_DEVICES], own, epochs, word;
+  uint32_t rank, epoch;
+  uint64_t number; /* among those of its rank, from 1 */
+  bool has_sent;
+} model_reduce;
 
 /* A kernel that was given to a stream. */
 typedef struct model_kernel {
@@ -29,7 +39,7 @@ typedef struct model_kernel {
   uint64_t row;            /* of a table: where the parameters are, too; 0: nowhere else */
   uint64_t report;         /* where a failed assertion goes; 0: it has none */
   uint64_t cell;           /* where it reads its value, or a second one; 0: nowhere */
-  uint32_t count;
+  uint32_t count, device;
   uint32_t operation;  /* who gave it */
   uint32_t number;     /* of it, among the kernels of one launch of a graph */
   uint32_t of_graph;   /* kernels that the graph has */
@@ -39,6 +49,7 @@ typedef struct model_kernel {
   bool is_collective;
   bool has_value;     /* as a parameter */
   bool writes_cell;   /* its value, to `out`; it reads nothing */
+  model_reduce *reduce; /* NULL: it is no such kernel, of which nothing above is used */
 } model_kernel;
 
 /* A defect, for tests of the explorer. The first three are of the device's part of a worker. */
@@ -64,6 +75,7 @@ typedef struct model_hooks {
   void (*runs)(model_kernel *kernel);
   void (*writes)(const model_kernel *kernel); /* a copy from the host, to `out` */
   bool (*faults)(const model_kernel *kernel); /* in place of its run, by a worker */
+  bool (*refuses)(void); /* whether the driver refuses what the running thread launches */
 } model_hooks;
 
 /* Everything anew, in the explored heap. */
@@ -81,6 +93,9 @@ bool model_has_memory(uintptr_t address);
 void model_drain(void);
 /* A stream that this library has not made; its handle. */
 uint64_t model_stream_of_others(void);
+/* How many kernels of a rank were launched, and the number of the last one by an operation. */
+uint64_t model_reduces(uint32_t rank);
+uint64_t model_reduce_of(uint32_t rank, uint32_t operation);
 uint64_t model_memory_of_others(void);
 /* Others capture their stream; and they run once what they have captured, until it has ended. */
 void model_capture_begin(uint64_t stream);

@@ -1,4 +1,4 @@
-/* The model's device, its one context, and what is current in each thread. */
+/* The model's two devices, a context of each, and what is current in each thread. */
 #define CUDA_NO_PROTOTYPE
 #include <stdio.h>
 
@@ -25,7 +25,7 @@ static CUresult CUDAAPI model_cuDeviceGet(CUdevice *device, int ordinal) {
 }
 
 static CUresult CUDAAPI model_cuDeviceGetCount(int *count) {
-  *count = 1;
+  *count = MODEL_DEVICES;
   return CUDA_SUCCESS;
 }
 
@@ -36,8 +36,7 @@ static CUresult CUDAAPI model_cuDeviceGetName(char *text, int room, CUdevice dev
 }
 
 static CUresult CUDAAPI model_cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
-  (void)device;
-  memset(uuid, 7, sizeof *uuid);
+  memset(uuid, 7 + device, sizeof *uuid);
   return CUDA_SUCCESS;
 }
 
@@ -57,17 +56,17 @@ static CUresult CUDAAPI model_cuDeviceGetAttribute(int *value, CUdevice_attribut
 }
 
 static CUresult CUDAAPI model_cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
-  (void)device;
-  *context = CONTEXT;
-  the_model->holders++;
+  *context = CONTEXT((uint32_t)device);
+  the_model->holders[device]++;
   return CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI model_cuDevicePrimaryCtxRelease(CUdevice device) {
-  (void)device;
-  if (--the_model->holders < 0) explorer_fail("the primary context is given up too often");
+  if (--the_model->holders[device] < 0) explorer_fail("the primary context is given up too often");
   return CUDA_SUCCESS;
 }
+
+uint32_t device_now(void) { return the_model->current[explorer->current] == CONTEXT(1); }
 
 static CUresult CUDAAPI model_cuCtxGetCurrent(CUcontext *context) {
   ALONE("cuCtxGetCurrent");
@@ -82,13 +81,28 @@ static CUresult CUDAAPI model_cuCtxSetCurrent(CUcontext context) {
 }
 
 static CUresult CUDAAPI model_cuCtxGetDevice(CUdevice *device) {
-  *device = 0;
+  *device = (CUdevice)device_now();
   return CUDA_SUCCESS;
 }
 
 static CUresult CUDAAPI model_cuCtxGetId(CUcontext context, unsigned long long *id) {
-  (void)context;
-  *id = 1;
+  *id = context == CONTEXT(1) ? 2 : 1;
+  return CUDA_SUCCESS;
+}
+
+/* ---- from one device to the other ------------------------------------------------------------ */
+
+static CUresult CUDAAPI model_cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice other) {
+  *can = device != other;
+  return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI model_cuCtxEnablePeerAccess(CUcontext other, unsigned flags) {
+  (void)flags;
+  NAMES(other);
+  bool *const reaches = &the_model->reaches[device_now()][other == CONTEXT(1)];
+  if (*reaches) return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  *reaches = true;
   return CUDA_SUCCESS;
 }
 
@@ -106,7 +120,14 @@ static CUresult CUDAAPI model_cuThreadExchangeStreamCaptureMode(CUstreamCaptureM
   X(cuGetErrorName)                                                                                \
   X(cuDeviceGet)                                                                                   \
   X(cuDeviceGetCount)                                                                              \
-  X(cuDeviceGetName) X(cuDeviceGetUuid) X(cuDeviceTotalMem) X(cuDeviceGetAttribute)                \
-      X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxGetCurrent)                  \
-          X(cuCtxSetCurrent) X(cuCtxGetDevice) X(cuCtxGetId) X(cuThreadExchangeStreamCaptureMode)
+  X(cuDeviceGetName)                                                                               \
+  X(cuDeviceGetUuid)                                                                               \
+  X(cuDeviceTotalMem)                                                                              \
+  X(cuDeviceGetAttribute)                                                                          \
+  X(cuDevicePrimaryCtxRetain)                                                                      \
+  X(cuDevicePrimaryCtxRelease)                                                                     \
+  X(cuCtxGetCurrent)                                                                               \
+  X(cuDeviceCanAccessPeer)                                                                         \
+  X(cuCtxEnablePeerAccess)                                                                         \
+  X(cuCtxSetCurrent) X(cuCtxGetDevice) X(cuCtxGetId) X(cuThreadExchangeStreamCaptureMode)
 const model_row model_context_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

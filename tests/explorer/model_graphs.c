@@ -206,13 +206,30 @@ static void put_rows(work *w, const exec *x) {
   }
 }
 
+static bool has_reduce(const exec *x) {
+  for (uint32_t i = 0; i < x->node_count; i++)
+    if (x->nodes[i].kernel.reduce != NULL) return true;
+  return false;
+}
+
+static void kernels_given(work *w) {
+  uint32_t kernels = 0, number = 0;
+  for (uint32_t i = 0; i < w->node_count; i++) kernels += w->nodes[i].kind == WORK_KERNEL;
+  for (uint32_t i = 0; i < w->node_count; i++) {
+    model_kernel *kernel = &w->nodes[i].kernel;
+    if (w->nodes[i].kind != WORK_KERNEL) continue;
+    if (kernel->reduce != NULL) reduce_given(kernel);
+    kernel_given(kernel, number++, kernels);
+  }
+}
+
 /* Launches of one exec run one after the other, on whatever streams. */
 CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) {
   WORKS_WITH(where, handle);
   exec *x = exec_of(handle, "cuGraphLaunch");
   if (the_model->faulted) return given(); /* no table of rows was copied */
+  if (has_reduce(x) && the_model->hooks.refuses()) return CUDA_ERROR_INVALID_VALUE;
   work *w = give(stream_of(where, "cuGraphLaunch"), WORK_GRAPH);
-  uint32_t kernels = 0, number = 0;
   w->node_count = x->node_count;
   memcpy(w->nodes, x->nodes, sizeof w->nodes);
   w->behind = x->last != NULL && !x->last->done ? x->last : NULL;
@@ -223,9 +240,7 @@ CUresult CUDAAPI model_cuGraphLaunch(CUgraphExec handle, CUstream where) {
   }
   put_rows(w, x);
   for (uint32_t i = 0; i < w->node_count; i++) copy_as_kernel(&w->nodes[i]);
-  for (uint32_t i = 0; i < w->node_count; i++) kernels += w->nodes[i].kind == WORK_KERNEL;
-  for (uint32_t i = 0; i < w->node_count; i++)
-    if (w->nodes[i].kind == WORK_KERNEL) kernel_given(&w->nodes[i].kernel, number++, kernels);
+  kernels_given(w);
   return given();
 }
 

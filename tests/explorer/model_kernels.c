@@ -8,7 +8,8 @@ static CUresult CUDAAPI model_cuModuleLoadDataEx(CUmodule *out, const void *imag
   (void)count;
   (void)options;
   (void)values;
-  *out = (CUmodule)take(64);
+  const uintptr_t room = (uintptr_t)take(256); /* handles of functions have more in lower bits */
+  *out = (CUmodule)((room + 127) & ~(uintptr_t)127);
   the_model->live_modules++;
   return CUDA_SUCCESS;
 }
@@ -35,6 +36,7 @@ static CUresult CUDAAPI model_cuModuleGetFunction(CUfunction *out, CUmodule modu
                         : strcmp(text, MODEL_ROWS) == 0     ? ROWS
                         : strcmp(text, MODEL_RESIDENT) == 0 ? RESIDENT
                         : strcmp(text, MODEL_GATHERS) == 0  ? GATHERS
+                        : strcmp(text, MODEL_REDUCES) == 0  ? REDUCES
                         : begins_with(text, MODEL_MERGED)   ? MERGED
                         : begins_with(text, MODEL_CELLS)    ? CELLS
                                                             : 0;
@@ -108,9 +110,12 @@ static CUresult CUDAAPI model_cuLaunchKernel(CUfunction function, unsigned x, un
     const CUstream to = apart ? (CUstream)(uintptr_t)model_stream_of_others() : handle;
     return give_gathering(stream_of(to, "cuLaunchKernel"), function, x, parameters);
   }
+  model_kernel kernel = kernel_of(function, parameters);
+  if (kernel.reduce != NULL && the_model->hooks.refuses()) return CUDA_ERROR_INVALID_VALUE;
   work *w = give(stream_of(handle, "cuLaunchKernel"), WORK_KERNEL);
+  if (kernel.reduce != NULL) reduce_given(&kernel);
   w->node_count = 1;
-  w->nodes[0] = (node){.kind = WORK_KERNEL, .kernel = kernel_of(function, parameters)};
+  w->nodes[0] = (node){.kind = WORK_KERNEL, .kernel = kernel};
   if (w->nodes[0].kernel.row != 0)
     rows_given(w);
   else

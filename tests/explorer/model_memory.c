@@ -38,7 +38,8 @@ static uint64_t add_memory(uint64_t address, size_t bytes, bool pinned, bool for
     const uintptr_t room = (uintptr_t)take(bytes + 256);
     address = (room + 255) & ~(uintptr_t)255;
   }
-  the_model->memories[the_model->memory_count++] = (memory){address, bytes, true, pinned, foreign};
+  the_model->memories[the_model->memory_count++] =
+      (memory){address, bytes, true, pinned, foreign, device_now()};
   return address;
 }
 
@@ -46,10 +47,11 @@ static bool work_touches(const work *w, const memory *where) {
   for (uint32_t i = 0; i < w->node_count; i++) {
     const node *n = &w->nodes[i];
     const uint64_t end = where->address + where->bytes;
-    const uint64_t touched[] = {n->to, n->from, n->kernel.in, n->kernel.out, n->kernel.report,
-                                n->kernel.row};
+    const uint64_t touched[] = {n->to,         n->from,          n->kernel.in,
+                                n->kernel.out, n->kernel.report, n->kernel.row};
     for (uint32_t j = 0; j < sizeof touched / sizeof touched[0]; j++)
       if (touched[j] >= where->address && touched[j] < end) return true;
+    if (n->kernel.reduce != NULL && reduce_touches(n->kernel.reduce, where)) return true;
   }
   return false;
 }
@@ -167,17 +169,38 @@ static CUresult CUDAAPI model_cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size
   return copy(handle, (uint64_t)(uintptr_t)to, from, bytes, "cuMemcpyDtoHAsync");
 }
 
-static CUresult CUDAAPI model_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                                                CUstream handle) {
-  WORKS(handle);
-  work *w = give(stream_of(handle, "cuMemcpyDtoDAsync"), WORK_KERNEL);
+static CUresult copy_within(CUstream handle, uint64_t to, uint64_t from, const char *function) {
+  work *w = give(stream_of(handle, function), WORK_KERNEL);
   w->node_count = 1;
   w->nodes[0] =
       (node){.kind = WORK_KERNEL,
              .kernel = {.in = from, .out = to, .value = the_model->hooks.operation(), .count = 1}};
-  (void)bytes; /* eight: a kernel does the same, and leaves its own number */
   kernel_given(&w->nodes[0].kernel, 0, 0);
   return given();
+}
+
+/* Of eight bytes: a kernel does the same, and leaves its own number. */
+static CUresult CUDAAPI model_cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                                CUstream handle) {
+  (void)bytes;
+  WORKS(handle);
+  return copy_within(handle, to, from, "cuMemcpyDtoDAsync");
+}
+
+static void check_device(CUdeviceptr address, CUcontext context, const char *side) {
+  const memory *found = memory_at(address);
+  if (found != NULL && CONTEXT(found->device) != context)
+    explorer_fail("cuMemcpyPeerAsync %s memory of another device", side);
+}
+
+static CUresult CUDAAPI model_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context,
+                                                CUdeviceptr from, CUcontext from_context,
+                                                size_t bytes, CUstream handle) {
+  (void)bytes;
+  WORKS(handle);
+  check_device(to, to_context, "to");
+  check_device(from, from_context, "from");
+  return copy_within(handle, to, from, "cuMemcpyPeerAsync");
 }
 
 static CUresult fill(CUstream handle, uint64_t to, uint64_t value, uint32_t width, size_t count) {
@@ -209,7 +232,10 @@ static CUresult CUDAAPI model_cuMemsetD32Async(CUdeviceptr to, unsigned value, s
   X(cuMemHostAlloc)                                                                                \
   X(cuMemFreeHost)                                                                                 \
   X(cuMemHostRegister)                                                                             \
-  X(cuMemHostUnregister) X(cuMemHostGetDevicePointer) X(cuPointerGetAttribute)                     \
-      X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)            \
-          X(cuMemsetD32Async)
+  X(cuMemHostUnregister)                                                                           \
+  X(cuMemHostGetDevicePointer)                                                                     \
+  X(cuPointerGetAttribute)                                                                         \
+  X(cuMemcpyHtoDAsync)                                                                             \
+  X(cuMemcpyDtoHAsync)                                                                             \
+  X(cuMemcpyDtoDAsync) X(cuMemcpyPeerAsync) X(cuMemsetD8Async) X(cuMemsetD32Async)
 const model_row model_memory_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

@@ -73,7 +73,7 @@ typedef struct graph {
 
 struct stream {
   bool live, foreign;
-  uint32_t number;
+  uint32_t number, device;
   graph *captured; /* that its work goes into; NULL: nobody captures it */
   CUgraphNode last; /* that was captured; NULL: none */
   work *first, **end;
@@ -97,6 +97,7 @@ struct exec {
 typedef struct memory {
   uint64_t address, bytes;
   bool live, pinned, foreign;
+  uint32_t device;
 } memory;
 
 typedef struct model {
@@ -106,12 +107,17 @@ typedef struct model {
   model_plant plant;
   uint64_t serial;
   uint32_t stream_count, memory_count;
+  uint32_t giving; /* the device that was given work last */
   stream *streams[MODEL_STREAMS];
   memory memories[MODEL_MEMORIES];
   stream *wanted;
   graph *graphs;
   exec *execs;
-  int64_t live_streams, live_events, live_graphs, live_execs, live_modules, live_comms, holders;
+  int64_t live_streams, live_events, live_graphs, live_execs, live_modules, live_comms;
+  int64_t holders[MODEL_DEVICES];
+  bool reaches[MODEL_DEVICES][MODEL_DEVICES]; /* memory of the second */
+  uint64_t reduces[MODEL_DEVICES];
+  uint64_t reduce_of[MODEL_DEVICES][64]; /* by operation */
   CUcontext current[EXPLORER_THREADS];
   CUstreamCaptureMode mode[EXPLORER_THREADS];
 } model;
@@ -129,7 +135,9 @@ extern model *the_model;
 #define CELLS UINT64_C(32)
 /* In that of a worker. */
 #define RESIDENT UINT64_C(2)
-#define CONTEXT ((CUcontext)(uintptr_t)0xC0DE00)
+/* In that of one which all-reduces in one shot. */
+#define REDUCES UINT64_C(64)
+#define CONTEXT(device) ((CUcontext)((uintptr_t)0xC0DE00 + (device)))
 
 #define POINT(text, object, kind)                                                                  \
   do {                                                                                             \
@@ -152,6 +160,11 @@ extern model *the_model;
 
 /* Room in the explored heap, of zeros. */
 static inline void *take(size_t bytes) { return memset(explorer_heap_take(bytes), 0, bytes); }
+
+/* ---- devices (model_contexts.c) -------------------------------------------------------------- */
+
+/* Of the context that is current; none: the first. */
+uint32_t device_now(void);
 
 /* ---- memory (model_memory.c) ----------------------------------------------------------------- */
 
@@ -196,6 +209,16 @@ void capture_node(CUstream where, const node *n);
 /* Of NULL, too. */
 user_object *object_retain(user_object *object);
 void object_drop(user_object *object);
+
+/* ---- kernels that all-reduce in one shot (model_reduce.c) ------------------------------------ */
+
+model_reduce *reduce_of(void **parameters);
+/* A launch has one of its own. */
+void reduce_given(model_kernel *kernel);
+bool reduce_can_go_on(const model_reduce *reduce, uint32_t device);
+/* True: it has ended. */
+bool reduce_step(model_reduce *reduce, uint32_t device);
+bool reduce_touches(const model_reduce *reduce, const memory *where);
 
 /* ---- workers (model_resident.c) -------------------------------------------------------------- */
 

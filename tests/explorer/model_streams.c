@@ -7,6 +7,7 @@ static stream *add_stream(bool foreign) {
   stream *s = take(sizeof *s);
   s->live = true;
   s->foreign = foreign;
+  s->device = device_now();
   s->number = the_model->stream_count;
   s->end = &s->first;
   the_model->streams[the_model->stream_count++] = s;
@@ -139,6 +140,7 @@ static CUresult CUDAAPI model_cuEventElapsedTime(float *milliseconds, CUevent st
   X(cuStreamQuery)                                                                                 \
   X(cuStreamSynchronize)                                                                           \
   X(cuStreamWriteValue32)                                                                          \
-  X(cuStreamWaitValue32) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord)  \
-      X(cuEventQuery) X(cuEventElapsedTime)
+  X(cuStreamWaitValue32)                                                                           \
+  X(cuStreamWaitEvent)                                                                             \
+  X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) X(cuEventElapsedTime)
 const model_row model_stream_rows[] = {MODELLED(MODEL_ROW){NULL, NULL}};

@@ -53,7 +53,14 @@ static void run_node(const work *w, node *n) {
   }
 }
 
-static bool can_run(const work *w) {
+/* NULL: the next of its nodes is no such kernel. */
+static model_reduce *reduce_in(const work *w) {
+  return w->ran < w->node_count ? w->nodes[w->ran].kernel.reduce : NULL;
+}
+
+static bool can_run(const work *w, uint32_t device) {
+  const model_reduce *reduce = reduce_in(w);
+  if (reduce != NULL && !reduce_can_go_on(reduce, device)) return false;
   if (w->kind == WORK_RESIDENT) return resident_can_go_on(w);
   if (w->kind == WORK_WAIT_VALUE) return value_is_reached(&w->nodes[0]);
   return w->behind == NULL || w->behind->done;
@@ -70,8 +77,11 @@ static bool run_next_node(work *w) {
 
 static void run_first(stream *s) {
   work *w = s->first;
+  model_reduce *reduce = reduce_in(w);
+  if (reduce != NULL && !reduce_step(reduce, s->device)) return;
   if (w->kind == WORK_RESIDENT && !resident_step(w)) return;
-  if (w->kind == WORK_GRAPH && !run_next_node(w)) return;
+  if (reduce != NULL && ++w->ran < w->node_count) return;
+  if (w->kind == WORK_GRAPH && reduce == NULL && !run_next_node(w)) return;
   for (; w->ran < w->node_count; w->ran++) run_node(w, &w->nodes[w->ran]);
   w->done = true;
   s->first = w->next;
@@ -81,7 +91,7 @@ static void run_first(stream *s) {
 /* The stream whose first piece of work must run for that of `s` to come on. */
 static stream *runnable_for(stream *s) {
   for (uint32_t depth = 0; depth < MODEL_STREAMS && s != NULL && s->first != NULL; depth++) {
-    if (can_run(s->first)) return is_idle(s->first) ? NULL : s;
+    if (can_run(s->first, s->device)) return is_idle(s->first) ? NULL : s;
     const work *w = s->first;
     stream *other = NULL;
     for (uint32_t i = 0; i < the_model->stream_count; i++)
@@ -96,7 +106,7 @@ static stream *oldest_of(bool newest, bool idle) {
   stream *found = NULL;
   for (uint32_t i = 0; i < the_model->stream_count; i++) {
     stream *s = the_model->streams[i];
-    if (s->first == NULL || !can_run(s->first) || is_idle(s->first) != idle) continue;
+    if (s->first == NULL || !can_run(s->first, s->device) || is_idle(s->first) != idle) continue;
     if (found == NULL || (s->first->serial < found->first->serial) != newest) found = s;
   }
   return found;
@@ -115,7 +125,7 @@ static stream *with_marker(void) {
     const work *w = the_model->streams[i]->first;
     if (w != NULL &&
         (w->kind == WORK_RECORD || w->kind == WORK_WAIT || w->kind == WORK_WAIT_VALUE) &&
-        can_run(w))
+        can_run(w, the_model->streams[i]->device))
       return the_model->streams[i];
   }
   return NULL;
@@ -143,7 +153,18 @@ stream *stream_of(CUstream handle, const char *function) {
   return s;
 }
 
+/* Work of a context is given while that is current, all but graphs, which know theirs, and waits
+ * for what another one does. */
+static void check_current(const stream *s, uint32_t kind) {
+  if (!s->foreign && kind != WORK_WAIT && kind != WORK_GRAPH &&
+      the_model->current[explorer->current] != CONTEXT(s->device))
+    explorer_fail("work is given to stream %u of device %u in another context", s->number,
+                  s->device);
+}
+
 work *give(stream *s, uint32_t kind) {
+  check_current(s, kind);
+  the_model->giving = s->device;
   work *w = take(sizeof *w);
   w->kind = kind;
   w->serial = ++the_model->serial;
@@ -177,6 +198,7 @@ CUresult given(void) {
 
 void kernel_given(model_kernel *kernel, uint32_t number, uint32_t of_graph) {
   kernel->operation = the_model->hooks.operation();
+  kernel->device = the_model->giving;
   kernel->number = number;
   kernel->of_graph = of_graph;
   the_model->hooks.given(kernel);
@@ -239,9 +261,11 @@ static void take_parameters(model_kernel *kernel, uint64_t handle, void **parame
 
 model_kernel kernel_of(const void *function, void **parameters) {
   const uint64_t handle = (uint64_t)(uintptr_t)function;
-  const uint64_t kinds = ASSERTING | ROWS | MERGED | CELLS;
+  const uint64_t kinds = ASSERTING | ROWS | MERGED | CELLS | REDUCES;
   model_kernel kernel = {.module = (const void *)(uintptr_t)(handle & ~kinds), .count = 1};
-  if ((handle & ROWS) != 0) { /* their number is the count until they are given */
+  if ((handle & REDUCES) != 0) {
+    kernel.reduce = reduce_of(parameters);
+  } else if ((handle & ROWS) != 0) { /* their number is the count until they are given */
     memcpy(&kernel.row, parameters[0], 8);
     memcpy(&kernel.count, parameters[1], 4);
   } else if ((handle & CELLS) != 0) {

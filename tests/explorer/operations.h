@@ -120,7 +120,22 @@
   X("open-other", open_other)                                                                      \
   X("depth", ask_depth)                                                                            \
   X("history", read_history)                                                                       \
-  X("close", close_context)
+  X("close", close_context)                                                                        \
+  X("other-launch", other_launch)                                                                  \
+  X("other-copy", other_copy)                                                                      \
+  X("other-copy-back", other_copy_back)                                                            \
+  X("other-wait", other_wait)                                                                      \
+  X("other-close", other_close)                                                                    \
+  X("ranks-reduce", ranks_reduce)                                                                  \
+  X("ranks-thrice", ranks_thrice)                                                                  \
+  X("ranks-together", ranks_together)                                                              \
+  X("ranks-first", ranks_first)                                                                    \
+  X("ranks-refused", ranks_refused)                                                                \
+  X("ranks-close-first", ranks_close_first)                                                        \
+  X("ranks-close-second", ranks_close_second)                                                      \
+  X("ranks-abort", ranks_abort)                                                                    \
+  X("ranks-abort-first", ranks_abort_first)                                                        \
+  X("ranks-watch", ranks_watch)
 
 #define OPERATION_DECLARED(name, function) void operate_##function(uint32_t thread);
 OPERATION_TABLE(OPERATION_DECLARED)

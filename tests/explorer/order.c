@@ -16,6 +16,16 @@ static uint32_t with_source(const order *o, uint32_t buffers) {
   return found;
 }
 
+static bool is_on(const order_operation *operation, uint32_t stream) {
+  return stream != ORDER_NOWHERE &&
+         (operation->stream == stream ||
+          ((operation->flags & ORDER_IS_ON_OTHER) != 0 && operation->other == stream));
+}
+
+static bool share_a_stream(const order_operation *a, const order_operation *b) {
+  return is_on(a, b->stream) || ((b->flags & ORDER_IS_ON_OTHER) != 0 && is_on(a, b->other));
+}
+
 /* The stream of `later` uses the buffer for the first time, or again after a copy. */
 static bool is_first_use(const order *o, const order_operation *later, uint32_t buffer) {
   uint64_t copied = 0; /* the last copy that has ended began then */
@@ -28,7 +38,7 @@ static bool is_first_use(const order *o, const order_operation *later, uint32_t 
   }
   for (uint32_t i = 1; i < o->count; i++) {
     const order_operation *p = &o->list[i];
-    if (p->stream == later->stream && touches(p, 1u << buffer) && (p->end == 0 || p->end >= copied))
+    if (is_on(p, later->stream) && touches(p, 1u << buffer) && (p->end == 0 || p->end >= copied))
       used = true;
   }
   return !used;
@@ -49,12 +59,12 @@ static bool comes_before(const order *o, const order_operation *p, const order_o
   const uint32_t buffers = later->reads | later->writes;
   if ((p->flags & ORDER_BLOCKS) != 0) return true;
   if ((later->flags & ORDER_WAITS_ALL) != 0) return true;
-  if (p->stream != ORDER_NOWHERE && p->stream == later->stream) return true;
+  if (share_a_stream(p, later)) return true;
   if ((later->flags & ORDER_WAITS_BUFFERS) != 0 && touches(p, buffers)) return true;
-  if ((later->flags & ORDER_WAITS_OTHER) != 0 && p->stream == later->other) return true;
+  if ((later->flags & ORDER_WAITS_OTHER) != 0 && is_on(p, later->other)) return true;
   if (p->graph != 0 && p->graph == later->graph) return true;
   if (touches(p, with_source(o, buffers))) return true;
-  return touches(p, anew) && p->stream == ORDER_CALLS && later->stream != ORDER_NOWHERE;
+  return touches(p, anew) && is_on(p, ORDER_CALLS) && later->stream != ORDER_NOWHERE;
 }
 
 uint32_t order_begin(order *o, order_operation operation) {

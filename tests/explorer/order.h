@@ -24,7 +24,8 @@ enum { /* order_operation.flags */
        ORDER_BLOCKS = 2u,      /* has ended on the device when it returns */
        ORDER_WAITS_ALL = 4u,   /* behind everything that was given before */
        ORDER_WAITS_BUFFERS = 8u, /* behind all work on its buffers, on whatever stream */
-       ORDER_WAITS_OTHER = 16u   /* behind what `other` was given before */
+       ORDER_WAITS_OTHER = 16u,  /* behind what `other` was given before */
+       ORDER_IS_ON_OTHER = 32u   /* in the order of `other` as well */
 };
 
 typedef struct order_operation {

@@ -362,6 +362,8 @@ void scene_make(void *setting) {
   warm_host_run(s);
   scene_warm_worker();
   if ((*(uint32_t *)setting & SETTING_GATHERS) != 0) make_gathering(s);
+  if ((*(uint32_t *)setting & SETTING_DEVICES) != 0) scene_make_devices(s);
+  s->devices.has_ranks = (*(uint32_t *)setting & SETTING_RANKS) != 0;
   MUST(vyc_context_synchronize(s->context));
   forget_warming(s);
   scene_number_thread(NULL);

@@ -16,7 +16,8 @@ enum { /* order streams; those of a thread follow */
        STREAM_SPARE = 10, /* and the thread's number: its own, idle, for it to drop */
        STREAM_MADE = 20, /* and the thread's number: that it makes */
        STREAM_WORKER = 30,
-       STREAM_CAPTURED = 40 /* and the thread's number: of others, who capture it */
+       STREAM_CAPTURED = 40, /* and the thread's number: of others, who capture it */
+       STREAM_OTHER = 50 /* call order of the other device */
 };
 
 enum { /* order_operation.graph */
@@ -39,7 +40,9 @@ enum { /* a setting of a schedule */
        SETTING_HOT_FIRST = 8u, /* of the buffers that are read: a read waits for streams, too */
        SETTING_FAR = 16u, /* streams have far slots, all but the second */
        SETTING_GATHERS = 32u, /* the next scattered ranges are read by a kernel; no worker */
-       SETTING_FORMS = 64u /* there is a graph with two forms: of operations that use it */
+       SETTING_FORMS = 64u, /* there is a graph with two forms: of operations that use it */
+       SETTING_DEVICES = 128u, /* two devices, and no worker: of operations that use them */
+       SETTING_RANKS = 256u /* which are ranks of a group */
 };
 
 #define SCENE_ANY_KERNELS UINT32_MAX /* of an operation: its kernels run when they do */
@@ -84,6 +87,33 @@ typedef struct scene_forms {
   uint64_t first[ORDER_MOST]; /* what its first kernel writes to: `x` */
 } scene_forms;
 
+/* The other device, with a buffer that is copied from and to the first one's, and both as ranks of
+ * a group. Their all-reduces are no operations of the model of order: what each adds is known. */
+typedef struct scene_devices {
+  vyc_context *context; /* of the other device; NULL: there is one device */
+  vyc_bundled_kernel *kernel;
+  vyc_prepared *prepared;
+  scene_buffer x, there;
+  vyc_communicator *ranks[MODEL_DEVICES];
+  vyc_module *modules[MODEL_DEVICES];
+  vyc_prepared *reducing[MODEL_DEVICES];
+  vyc_buffer *in[MODEL_DEVICES], *out[MODEL_DEVICES][EXPLORER_CALLERS];
+  uint64_t results[MODEL_DEVICES][EXPLORER_CALLERS]; /* addresses */
+  uint8_t uses[ORDER_MOST]; /* by an operation: a set of devices; 0: the first alone */
+  bool has_ranks;
+  bool closing, closed; /* the other one */
+  bool leaving[MODEL_DEVICES]; /* a rank */
+  bool aborted;
+  bool is_left; /* by the second rank, in what is tried */
+  uint32_t launching[MODEL_DEVICES]; /* threads, one of which may give a call, or may not */
+  uint64_t refused; /* operations of which the driver refuses an all-reduce */
+  bool is_refused_late; /* one of them, while or after a rank left: that may have counted it */
+} scene_devices;
+
+#define SCENE_FIRST 1u /* in sets of devices */
+#define SCENE_OTHER 2u
+#define SCENE_ADDS(rank) (UINT64_C(40) + 2 * (rank)) /* what a rank's element is */
+
 typedef struct scene {
   order order;
   vyc_driver *driver;
@@ -111,6 +141,7 @@ typedef struct scene {
   vyc_graph *graph; /* x to memory of its own, and that to hot */
   vyc_buffer *between; /* that memory */
   scene_forms forms;
+  scene_devices devices;
   vyc_replay *replay;
   uint32_t symbol_a, symbol_out, symbol_x;
   vyc_stream *one, *two, *spare[EXPLORER_CALLERS], *made[EXPLORER_CALLERS];
@@ -148,6 +179,8 @@ bool scene_is_wrong(model_plant plant);
 void scene_make(void *setting);
 /* A download of four ranges of the thread: x, hot, out and its own. */
 vyc_status scene_read_ranges(uint64_t values[4], uint32_t thread);
+/* The second rank of the group leaves it in what is tried. */
+void scene_expect_leaving(void);
 /* Runs on each thread once, which has its number from then on. */
 void scene_number_thread(void *unused);
 /* The same on the first of them, which makes what takes a thread of the library's. */
@@ -199,6 +232,22 @@ void scene_forms_values(vyc_symbol_value values[SCENE_FORMS_SYMBOLS], const scen
 void scene_forms_given(scene *s, const model_kernel *kernel);
 /* Where it reads a cell. */
 void scene_forms_read(const scene *s, const model_kernel *kernel);
+
+/* Two devices: made before the work of the beginning, and judged before all else. */
+void scene_make_devices(scene *s);
+void scene_judge_devices(scene *s);
+/* The ranks of the group, on a thread as with the communicator. */
+void scene_make_ranks(scene *s);
+vyc_context *scene_context(const scene *s, uint32_t device);
+bool scene_is_closing(const scene *s, uint32_t devices);
+bool scene_is_leaving(const scene *s, uint32_t rank);
+/* Whether waits for one of the devices may say that its work was ended. */
+bool scene_may_be_broken(const scene *s, uint32_t devices);
+/* An all-reduce of a rank, and a wait for its device; `operation` is who gave what it has. */
+vyc_collective scene_all_reduce(const scene *s, uint32_t rank, uint32_t thread);
+bool scene_may_refuse(const scene *s, uint32_t rank, vyc_status status);
+void scene_await_rank(uint32_t rank, uint32_t operation, uint32_t thread);
+bool scene_refuses(void);
 
 /* A launch of the kernel; `in` may begin at its second element. */
 void scene_launch(const char *name, vyc_stream *stream, uint32_t order_stream,

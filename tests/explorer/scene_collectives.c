@@ -23,6 +23,10 @@ void scene_make_communicator(void *unused) {
   scene *s = the_scene();
   uint8_t id[VYC_COMMUNICATOR_ID_BYTES];
   scene_number_thread(unused);
+  if (s->devices.context != NULL) {
+    scene_make_ranks(s);
+    return;
+  }
   MUST(vyc_nccl_unique_id(id));
   MUST(vyc_communicator_create(&s->communicator, s->context, id, 0, 1, -1));
   scene_pause_worker(); /* a collective is refused beside it */

@@ -137,6 +137,7 @@ void scene_judge(void *unused) {
   (void)unused;
   s->operation[0] = 0;
   check_noticed(s);
+  if (s->devices.context != NULL) scene_judge_devices(s);
   if (s->lost) {
     judge_lost(s);
     return;

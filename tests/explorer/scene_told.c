@@ -42,7 +42,11 @@ bool scene_ok(vyc_status status, const char *what) {
     check_told(what);
     return true;
   }
-  if (status == VYC_E_UNAVAILABLE && (s->closing || s->worker_closing)) return false;
+  const uint8_t uses = s->devices.uses[operation_now()];
+  const uint32_t devices = uses == 0 ? SCENE_FIRST : uses;
+  if (status == VYC_E_UNAVAILABLE && (scene_is_closing(s, devices) || s->worker_closing))
+    return false;
+  if (status == VYC_E_COMMUNICATION && scene_may_be_broken(s, devices)) return false;
   if (status == VYC_E_LOST && s->lost) return false;
   vyc_error error = {.struct_size = sizeof error};
   vyc_last_error(&error);
@@ -131,11 +135,26 @@ static void find_owners(const scene *s, model_kernel *kernel) {
   if (is_between && kernel->number == 1) kernel->in_owner = ORDER_BUFFERS;
 }
 
+/* Counters are those of the first device. */
+static void device_kernel_given(scene *s, const model_kernel *kernel) {
+  s->launches += kernel->device == 0;
+  if (kernel->reduce != NULL || kernel->operation == 0) return;
+  s->order.list[kernel->operation].launched++;
+  if (kernel->value != kernel->operation)
+    explorer_fail("%s (%u) is launched with the scalar %lu", s->order.list[kernel->operation].name,
+                  kernel->operation, (unsigned long)kernel->value);
+  check_arguments(s, kernel, kernel->operation);
+}
+
 static void on_given(model_kernel *kernel) {
   scene *s = the_scene();
   const uint32_t number = kernel->operation;
   find_owners(s, kernel);
   if (kernel->count == 0) return; /* a copy from the host */
+  if (kernel->reduce != NULL || kernel->device != 0) {
+    device_kernel_given(s, kernel);
+    return;
+  }
   const bool is_launch = kernel->of_graph == 1,
              is_graph = kernel->of_graph > 1 && kernel->number == 0;
   s->launches += is_launch;
@@ -210,5 +229,5 @@ static bool on_faults(const model_kernel *kernel) {
 }
 
 model_hooks scene_hooks(void) {
-  return (model_hooks){operation_now, on_given, on_runs, on_writes, on_faults};
+  return (model_hooks){operation_now, on_given, on_runs, on_writes, on_faults, scene_refuses};
 }

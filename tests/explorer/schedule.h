@@ -20,7 +20,7 @@
 #define EXPLORER_PREEMPTIONS 12u
 #define EXPLORER_POINTS 16384u /* of one schedule */
 #define EXPLORER_TEXT 1024u
-#define EXPLORER_SNAPSHOTS 10u
+#define EXPLORER_SNAPSHOTS 15u
 
 typedef struct explorer_preemption {
   uint32_t at; /* number of the point, from 0 */

@@ -172,12 +172,33 @@ static bool search(const trial *t) {
   }
 }
 
+/* Two devices have a scene with nothing but streams of near slots. What else is run with them is
+ * what is done to the first one, or ends it. A copy from one to the other that comes between the
+ * parts of both in an all-reduce orders one behind the other, so it must not (vyre_cuda.h). */
+static bool is_with_devices(uint32_t operation) {
+  static const char *const others[] = {"launch-call-order", "copy-in", "copy-out",
+                                       "wait-all",          "trim",    "close"};
+  const trial alone = {.count = 1, .operations = {operation}};
+  bool is_found = trial_has_devices(&alone);
+  for (uint32_t i = 0; i < sizeof others / sizeof others[0]; i++)
+    is_found |= strcmp(operation_rows[operation].name, others[i]) == 0;
+  return is_found;
+}
+
+static bool matters_to_devices(const trial *t) {
+  for (uint32_t i = 0; i < t->count; i++)
+    if (!is_with_devices(t->operations[i])) return false;
+  if (trial_has(t, "ranks-") && trial_has(t, "other-copy")) return false;
+  return (t->setting & (SETTING_HOT_FIRST | SETTING_FREE | SETTING_FAR | SETTING_GATHERS)) == 0;
+}
+
 /* With scattered ranges by a kernel there is neither a worker nor a graph with two forms, and the
  * rest is as in another setting. Such a graph has only memory of its own, besides what it reads, so
  * how buffers are read at the end, or released, is nothing to it. One that is made for an
  * operation, or captured, writes to them, but takes the time of three others: it is left out where
  * only streams or the device differ. */
 static bool matters(const trial *t) {
+  if (trial_has_devices(t)) return matters_to_devices(t);
   if ((t->setting & SETTING_GATHERS) != 0)
     return trial_has(t, "gather") && !trial_has(t, "worker") && !trial_has(t, "forms");
   if (!trial_has(t, "forms")) return true;
@@ -223,13 +244,25 @@ static void random_plan(explorer_plan *plan, uint32_t threads, uint32_t points) 
   }
 }
 
+/* All of them with two devices, or none. */
+static void choose_operations(trial *t) {
+  const bool has_devices = random_below(16) == 0;
+  do {
+    for (uint32_t i = 0; i < t->count; i++)
+      t->operations[i] = (uint32_t)random_below(operation_count);
+  } while (has_devices
+               ? !(trial_has_devices(t) &&
+                   matters(&(trial){
+                       t->count, 0, {t->operations[0], t->operations[1], t->operations[2]}}))
+               : trial_has_devices(t));
+}
+
 void search_random(void) {
   const uint64_t end = explorer->schedules + lab->random_schedules;
   while (explorer->schedules < end) {
     explorer_plan plan = {0};
     trial t = {.count = random_below(4) == 0 ? 2 : 3, .setting = settings[random_below(SETTINGS)]};
-    for (uint32_t i = 0; i < t.count; i++)
-      t.operations[i] = (uint32_t)random_below(operation_count);
+    choose_operations(&t);
     while (!matters(&t)) t.setting = settings[random_below(SETTINGS)];
     bool is_good = try(&t, &plan);
     const uint32_t points = explorer->points;

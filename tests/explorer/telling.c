@@ -53,14 +53,18 @@ static bool is_telling(const explorer_passed *p) {
   return p->object != 0 && explorer_is_shared(p->object) && strcmp(p->site->what, "load") != 0;
 }
 
+/* Who runs on a thread; behind the operations are those that the library starts. */
+static const char *name_of(const trial *t, uint32_t thread) {
+  return thread <= t->count ? operation_rows[t->operations[thread - 1]].name : "of the library";
+}
+
 void print_trace(const trial *t) {
   uint32_t before = 0;
   for (uint32_t i = 0; i < explorer->points; i++) {
     const explorer_passed *p = &explorer->passed[i];
     const bool is_first = p->thread != before;
     const bool is_last = i + 1 == explorer->points || explorer->passed[i + 1].thread != p->thread;
-    if (is_first)
-      printf("  thread %u (%s)\n", p->thread, operation_rows[t->operations[p->thread - 1]].name);
+    if (is_first) printf("  thread %u (%s)\n", p->thread, name_of(t, p->thread));
     before = p->thread;
     if (p->went != p->thread && p->went != EXPLORER_DEVICE)
       print_point(p, i, "is stopped before ");

@@ -21,6 +21,8 @@ bool trial_has(const trial *t, const char *beginning) {
   return false;
 }
 
+bool trial_has_devices(const trial *t) { return trial_has(t, "other-") || trial_has(t, "ranks-"); }
+
 /* Of the scene that a setting begins with. */
 static const uint32_t scenes[] = {0,
                                   SETTING_PENDING,
@@ -31,36 +33,44 @@ static const uint32_t scenes[] = {0,
                                   SETTING_FORMS,
                                   SETTING_FORMS | SETTING_PENDING,
                                   SETTING_FORMS | SETTING_FAR,
-                                  SETTING_FORMS | SETTING_FAR | SETTING_PENDING};
+                                  SETTING_FORMS | SETTING_FAR | SETTING_PENDING,
+                                  SETTING_DEVICES,
+                                  SETTING_DEVICES | SETTING_PENDING,
+                                  SETTING_DEVICES | SETTING_RANKS,
+                                  SETTING_DEVICES | SETTING_RANKS | SETTING_PENDING};
 #define SCENES ((uint32_t)(sizeof scenes / sizeof scenes[0]))
-_Static_assert(SCENES <= EXPLORER_SNAPSHOTS, "each has one");
+#define PROCESS SCENES /* the snapshot before all scenes */
+_Static_assert(PROCESS < EXPLORER_SNAPSHOTS, "each has one");
 
 static uint32_t snapshot_of(const trial *t) {
   const bool forms = trial_has(t, "forms");
   const uint32_t wanted =
       (t->setting & (SETTING_PENDING | SETTING_FAR | (forms ? 0 : SETTING_GATHERS))) |
-      (forms ? SETTING_FORMS : 0);
+      (forms ? SETTING_FORMS : 0) | (trial_has_devices(t) ? SETTING_DEVICES : 0) |
+      (trial_has(t, "ranks-") ? SETTING_RANKS : 0);
   uint32_t number = 0;
   while (scenes[number] != wanted) number++;
   return number;
 }
 
 static void begin_scene(void *argument) {
+  const trial *t = argument;
   model_be_wrong(lab->plant);
-  scene_begin(*(const uint32_t *)argument);
+  if (trial_has(t, "ranks-close-second") || trial_has(t, "other-close")) scene_expect_leaving();
+  scene_begin(t->setting);
 }
 
 bool run_trial(const trial *t, const explorer_plan *plan) {
   void (*runs[MOST_TOGETHER])(void *);
   void *arguments[MOST_TOGETHER];
-  uint32_t setting = t->setting;
+  trial all = *t;
   for (uint32_t i = 0; i < t->count; i++) {
     runs[i] = run_operation;
     arguments[i] = (void *)(uintptr_t)(t->operations[i] << 8 | (i + 1));
   }
   explorer_put_back(snapshot_of(t));
   explorer->points = 0;
-  return explorer_run_alone(begin_scene, &setting) &&
+  return explorer_run_alone(begin_scene, &all) &&
          explorer_run_together(runs, arguments, t->count, plan) &&
          explorer_run_alone(scene_judge, NULL);
 }
@@ -82,8 +92,9 @@ static void prepare_snapshot(uint32_t number) {
 void prepare_scenes(void) {
   scene_prepare_process();
   scene_be_wrong(lab->plant);
+  explorer_keep(PROCESS);
   for (uint32_t number = 0; number < SCENES; number++) {
-    explorer->heap_used = 0;
+    explorer_put_back(PROCESS);
     prepare_snapshot(number);
   }
 }

@@ -46,6 +46,8 @@ extern laboratory *lab;
 void prepare_scenes(void);
 /* Whether one of its operations has a name that begins so. */
 bool trial_has(const trial *t, const char *beginning);
+/* Whether it needs two devices. */
+bool trial_has_devices(const trial *t);
 /* False: it failed, and explorer->failure says how. */
 bool run_trial(const trial *t, const explorer_plan *plan);
 

@@ -1,0 +1,97 @@
+# Defects of the library itself that the explorer must find: a program for each, with one source in which
+# one place is changed; --plant has those of the model and of the scene.
+file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/mutants)
+
+# vyc_mutant(NAME file of csrc, pair in which, what it says, text of the file, what stands there instead)
+function(vyc_mutant name file pair told from to)
+  set(source ${PROJECT_SOURCE_DIR}/csrc/${file})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+  file(READ ${source} text)
+  string(REPLACE "${from}" "${to}" changed "${text}")
+  if(changed STREQUAL text)
+    message(FATAL_ERROR "tests/explorer/mutants.cmake: ${file} has no place for ${name}; say where it is now")
+  endif()
+  set(mutant ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name}.c)
+  file(CONFIGURE OUTPUT ${mutant} CONTENT "#line 1 \"${source}\"\n@changed@" @ONLY)
+  add_library(mutated_${name} OBJECT ${mutant})
+  set_source_files_properties(${mutant} PROPERTIES OBJECT_DEPENDS ${VYC_POINTS})
+  cmake_path(GET source PARENT_PATH folder)
+  target_include_directories(mutated_${name} PRIVATE ${PROJECT_SOURCE_DIR}/csrc
+    ${PROJECT_SOURCE_DIR}/csrc/include ${folder})
+  target_compile_definitions(mutated_${name} PRIVATE _GNU_SOURCE=)
+  target_compile_options(mutated_${name} PRIVATE ${VYC_EXPLORED} -w)
+  string(REGEX REPLACE "[.]" "[.]" excluded "csrc/${file}")
+  add_executable(explorer_${name} $<TARGET_OBJECTS:explorer_parts> $<TARGET_OBJECTS:mutated_${name}>
+    $<FILTER:$<TARGET_OBJECTS:explored>,EXCLUDE,${excluded}>)
+  target_link_libraries(explorer_${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_options(explorer_${name} PRIVATE ${VYC_WRAPPED})
+  add_test(NAME explorer_${name} COMMAND explorer_${name} --pair ${pair} --budget 2000 --random 0)
+  set_tests_properties(explorer_${name} PROPERTIES PASS_REGULAR_EXPRESSION "${told}")
+  # and finds nothing without it
+  add_test(NAME explorer_without_${name} COMMAND explorer --pair ${pair} --budget 100 --random 0)
+  set_tests_properties(explorer_${name} explorer_without_${name} PROPERTIES LABELS explorer TIMEOUT 1200)
+endfunction()
+
+vyc_mutant(launches-unseen collective/one_shot.c ranks-reduce:ranks-close-second
+  "cuMemFree of memory that work in flight touches"
+  [=[  atomic_fetch_add(&g->ranks[c->rank].launching, 1);
+  vyc_status status = VYC_LIKELY(!atomic_load(&g->ranks[c->rank].ended))]=]
+  [=[  const bool has_ended = atomic_load(&g->ranks[c->rank].ended);
+  atomic_fetch_add(&g->ranks[c->rank].launching, 1);
+  vyc_status status = VYC_LIKELY(!has_ended)]=])
+vyc_mutant(keeps-calls collective/one_shot.c ranks-refused:ranks-close-second
+  "a rank left the group while another one waits"
+  [=[if (VYC_UNLIKELY(!is_launched)) atomic_fetch_sub(&g->ranks[c->rank].calls, calls);]=] "")
+vyc_mutant(overwrites-cut collective/inboxes.c ranks-thrice:ranks-abort-first
+  "the schedule does not end"
+  [=[__atomic_compare_exchange_n(g->ranks[rank].word, &runs, VYC_WORD_ENDS, false, __ATOMIC_ACQ_REL,
+                              __ATOMIC_ACQUIRE);]=]
+  [=[(void)runs;
+  __atomic_store_n(g->ranks[rank].word, VYC_WORD_ENDS, __ATOMIC_RELEASE);]=])
+vyc_mutant(tells-late collective/inboxes.c ranks-first:ranks-close-second
+  "which the other rank has no part in ended well"
+  [=[    g->ranks[rank].is_told = true;
+]=]
+  [=[    g->ranks[rank].is_told = true;
+    set_word(g, rank);
+]=])
+vyc_mutant(tells-nobody collective/inboxes.c ranks-first:ranks-close-second
+  "the schedule does not end"
+  [=[return calls > atomic_load(&g->ranks[rank].calls);]=] [=[return false;]=])
+vyc_mutant(leaves-at-once collective/inboxes.c ranks-reduce:ranks-close-second
+  "cuMemFree of memory that work in flight touches"
+  [=[    if (other != rank && !has_left(g, other)) are_over &= await_other(g, other, scope);]=]
+  [=[    (void)scope;]=])
+vyc_mutant(stays-inside collective/inboxes.c ranks-close-first:other-close
+  "work on the device has not ended after 2.000 s"
+  [=[if (rests) vyc__scope_rest(own);]=] [=[]=])
+vyc_mutant(breaks-for-good context/broken.c ranks-close-first:ranks-abort
+  "whose group has ended, gave 15"
+  [=[if (atomic_load(&context->communicators) == 0)]=] [=[if (false)]=])
+vyc_mutant(looks-on collective/communicator.c ranks-watch:ranks-abort
+  "ncclCommGetAsyncError of a communicator that has ended"
+  [=[  pthread_mutex_lock(&c->look_lock);
+  pthread_mutex_unlock(&c->look_lock);
+]=] "")
+vyc_mutant(awaits-twice collective/communicator.c ranks-close-first:ranks-close-second
+  "a lock was left by a thread that has ended"
+  [=[atomic_exchange(&c->ending, NULL)]=] [=[atomic_load(&c->ending)]=])
+vyc_mutant(closes-beside-peers memory/peer_close.c other-copy-back:other-close
+  "cuMemFree of memory that work in flight touches"
+  [=[  return all;
+}
+
+void vyc__peers_forget]=] [=[  return true;
+}
+
+void vyc__peers_forget]=])
+vyc_mutant(copies-unordered memory/peers.c other-copy:launch-call-order
+  "reads from hot what launch in call order .* writes after it"
+  [=[  VYC_TRY(order(context, other->main, stream));
+]=] "")
+vyc_mutant(looks-for-ever memory/peer_close.c close:other-close
+  "work on the device has not ended after 2.000 s"
+  [=[  if (all) looking = NULL;]=] "")
+vyc_mutant(closes-unwaited device/close.c other-wait:other-close
+  "cuStreamQuery on stream .* which was destroyed"
+  [=[while (atomic_load(&context->gates[i].inside) != 0)]=] [=[while (false)]=])
