@@ -63,7 +63,7 @@ static void open_all(const char *path) {
   s.params.kernelParams = s.sets[0].pointers;
   CU(cuGraphCreate(&graph, 0));
   CU(cuGraphAddKernelNode(&s.node, graph, NULL, 0, &s.params));
-  s.exec = raw_instantiate(graph, s.stream);
+  s.exec = raw_instantiate(graph);
 }
 
 /* ---- one call -------------------------------------------------------------------------------- */

@@ -368,7 +368,7 @@ static void open_all(const char *path, size_t most) {
   s.params.kernelParams = s.pointers;
   CU(cuGraphCreate(&graph, 0));
   CU(cuGraphAddKernelNode(&s.node, graph, NULL, 0, &s.params));
-  s.exec = raw_instantiate(graph, s.stream);
+  s.exec = raw_instantiate(graph);
 }
 
 int main(int count, char **words) {

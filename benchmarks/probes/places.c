@@ -21,7 +21,7 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void instantiate(CUgraphExec *execs, CUstream stream) {
+static void instantiate(CUgraphExec *execs) {
   static CUdeviceptr buffers[3];
   static float a = 2;
   static uint32_t n = WORDS;
@@ -42,7 +42,7 @@ static void instantiate(CUgraphExec *execs, CUstream stream) {
     CUgraphNode node;
     CU(cuGraphCreate(&graph, 0));
     CU(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
-    execs[i] = raw_instantiate(graph, stream);
+    execs[i] = raw_instantiate(graph);
   }
 }
 
@@ -62,7 +62,7 @@ int main(int count, char **words) {
   raw_open(count > 1 ? words[1] : "libcuda.so.1");
   raw_open_device(&context);
   CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-  instantiate(execs, stream);
+  instantiate(execs);
   raw_use_core((int)sysconf(_SC_NPROCESSORS_ONLN) - 1);
   for (uint32_t i = 0; i < GRAPHS; i++) time_block(execs[i], stream); /* the warm-up */
   for (uint32_t block = 0; block < BLOCKS; block++)

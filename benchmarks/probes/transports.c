@@ -93,7 +93,7 @@ static void make(one *way, uint32_t threads, void *table, CUdeviceptr *out, uint
                                           .kernelParams = way->pointers};
   CU(cuGraphCreate(&graph, 0));
   CU(cuGraphAddKernelNode(&way->node, graph, NULL, 0, &way->params));
-  way->exec = raw_instantiate(graph, s.stream);
+  way->exec = raw_instantiate(graph);
 }
 
 static int by_size(const void *a, const void *b) {

@@ -36,7 +36,7 @@ static void record(uint32_t set) {
     CU(cuGraphAddKernelNode(&node, graph, &last, i == 0 ? 0 : 1, &s.kernel.params));
     last = node;
   }
-  s.execs[set] = raw_instantiate(graph, s.stream);
+  s.execs[set] = raw_instantiate(graph);
 }
 
 static void open(const raw_options *o) {

@@ -44,10 +44,10 @@ static void open(const raw_options *o) {
   CU(cuGraphCreate(&graph, 0));
   CU(cuGraphAddMemsetNode(&s.clear, graph, NULL, 0, &clear, s.context));
   CU(cuGraphAddKernelNode(&s.node, graph, &s.clear, 1, &s.kernel.params));
-  s.exec = raw_instantiate(graph, s.stream);
+  s.exec = raw_instantiate(graph);
   CU(cuGraphCreate(&single, 0));
   CU(cuGraphAddKernelNode(&s.single_node, single, NULL, 0, &s.kernel.params));
-  s.single = raw_instantiate(single, s.stream);
+  s.single = raw_instantiate(single);
 }
 
 static void patch(uint32_t set) {

@@ -91,13 +91,13 @@ typedef struct graph {
   CUDA_KERNEL_NODE_PARAMS params;
 } graph;
 
-static graph instantiate(const kernel *k, const block *b, CUstream stream) {
+static graph instantiate(const kernel *k, const block *b) {
   graph g = {.params = k->params};
   CUgraph whole;
   g.params.kernelParams = b->pointers;
   CU(cuGraphCreate(&whole, 0));
   CU(cuGraphAddKernelNode(&g.node, whole, NULL, 0, &g.params));
-  g.exec = raw_instantiate(whole, stream);
+  g.exec = raw_instantiate(whole);
   return g;
 }
 
@@ -212,7 +212,7 @@ static void open_host(uint32_t inputs) {
   a.result = raw_alloc(BYTES);
   for (uint32_t i = 0; i < inputs * ELEMENTS; i++) a.from[i] = (float)(i / ELEMENTS % 7);
   a.host = fill(&a.kernel, places, 0);
-  a.host_graph = instantiate(&a.kernel, &a.host, main_stream);
+  a.host_graph = instantiate(&a.kernel, &a.host);
 }
 
 static void measure_arguments(way w, bool of_buffers) {
@@ -231,7 +231,7 @@ static void measure_arguments(way w, bool of_buffers) {
   for (uint32_t i = 0; i < (of_buffers ? 0 : w.items); i++) expected += (float)(i % 5);
   places[0][a.inputs] = places[1][a.inputs] = array_of(-1);
   for (uint32_t set = 0; set < 2; set++) a.blocks[set] = fill(&a.kernel, places[set], (float)set);
-  a.graph = instantiate(&a.kernel, &a.blocks[0], main_stream);
+  a.graph = instantiate(&a.kernel, &a.blocks[0]);
   if (strcmp(w.name, "host") == 0) {
     open_host(a.inputs);
     w.calls = 1;
@@ -276,7 +276,7 @@ static void open_lanes(uint32_t count, bool streams) {
     l->places[0] = i > 0 && !streams ? lanes[0].places[0] : array_of(1);
     l->places[1] = i > 0 && !streams ? lanes[0].places[1] : array_of(-1);
     l->block = fill(&k, l->places, 0);
-    l->graph = instantiate(&k, &l->block, l->stream);
+    l->graph = instantiate(&k, &l->block);
     CU(cuEventCreate(&l->event, CU_EVENT_DISABLE_TIMING));
   }
 }

@@ -43,7 +43,7 @@ static void record_graph(const raw_options *o) {
     CU(cuGraphAddKernelNode(&node, graph, &last, i == 0 ? 0 : 1, &s.kernel.params));
     last = node;
   }
-  s.exec = raw_instantiate(graph, s.stream);
+  s.exec = raw_instantiate(graph);
 }
 
 static void open(const raw_options *o) {

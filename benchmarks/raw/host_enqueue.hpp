@@ -32,7 +32,7 @@ struct RawLaunches {
       kernel.params.kernelParams = blocks[0].pointers;
       CU(cuGraphCreate(&graph, 0));
       CU(cuGraphAddKernelNode(&nodes[i], graph, nullptr, 0, &kernel.params));
-      execs[i] = raw_instantiate(graph, stream);
+      execs[i] = raw_instantiate(graph);
     }
   }
 

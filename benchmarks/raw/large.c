@@ -54,7 +54,7 @@ static void open(const raw_options *o) {
   s.kernel.params.kernelParams = s.slab_block.pointers;
   CU(cuGraphCreate(&graph, 0));
   CU(cuGraphAddKernelNode(&s.node, graph, NULL, 0, &s.kernel.params));
-  s.exec = raw_instantiate(graph, s.stream);
+  s.exec = raw_instantiate(graph);
 }
 
 static void wait(void) { CU(cuStreamSynchronize(s.stream)); }

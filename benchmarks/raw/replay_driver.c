@@ -157,7 +157,7 @@ static void build(void) {
     CU(cuGraphAddKernelNode(&s.made[i], graph, is_first ? NULL : &s.made[n->behind], !is_first,
                             &params));
   }
-  s.exec = raw_instantiate(graph, s.stream);
+  s.exec = raw_instantiate(graph);
 }
 
 static void replay(void) {

@@ -60,7 +60,7 @@ static void open(const raw_options *o) {
   s.kernel.params.kernelParams = s.sets[0].device_block.pointers;
   CU(cuGraphCreate(&s.graph, 0));
   CU(cuGraphAddKernelNode(&s.node, s.graph, NULL, 0, &s.kernel.params));
-  s.exec = raw_instantiate(s.graph, s.stream);
+  s.exec = raw_instantiate(s.graph);
 }
 
 static void patch(raw_block *block) {

@@ -188,11 +188,9 @@ void raw_load_kernel(raw_kernel *kernel, const char *folder, const char *name, u
   };
 }
 
-CUgraphExec raw_instantiate(CUgraph graph, CUstream stream) {
+CUgraphExec raw_instantiate(CUgraph graph) {
   CUgraphExec exec;
   CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
-  CU(cuGraphUpload(exec, stream));
-  CU(cuStreamSynchronize(stream));
   return exec;
 }
 

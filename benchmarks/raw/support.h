@@ -54,12 +54,12 @@ extern "C" {
   X(cuGraphInstantiateWithFlags)    \
   X(cuGraphExecKernelNodeSetParams) \
   X(cuGraphExecMemsetNodeSetParams) \
-  X(cuGraphUpload)                  \
   X(cuGraphLaunch)                  \
   X(cuGraphExecDestroy)             \
   X(cuGraphDestroy)
-/* NULL where the library lacks them: the emulator has no pool of the driver's. */
+/* NULL where the library lacks them, as the emulator does. */
 #define RAW_OPTIONAL_TABLE(X) \
+  X(cuGraphUpload)            \
   X(cuMemAllocAsync)          \
   X(cuMemFreeAsync)
 /* clang-format on */
@@ -129,7 +129,7 @@ void raw_load_kernel(raw_kernel *kernel, const char *folder, const char *name, u
 raw_layout raw_parse_layout(const char *text);
 void raw_fill_block(raw_block *block, const raw_layout *layout, const CUdeviceptr *buffers, float a,
                     uint32_t n);
-CUgraphExec raw_instantiate(CUgraph graph, CUstream stream);
+CUgraphExec raw_instantiate(CUgraph graph);
 void raw_launch(const raw_kernel *kernel, raw_block *block, CUstream stream);
 
 /* FOLDER/NAME.f32 holds, for each set, a, then each input and expected as n floats. */

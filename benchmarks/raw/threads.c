@@ -31,7 +31,7 @@ static void open_worker(worker *w, const raw_kernel *kernel, const raw_set *set)
   params.kernelParams = w->block.pointers;
   CU(cuGraphCreate(&graph, 0));
   CU(cuGraphAddKernelNode(&node, graph, NULL, 0, &params));
-  w->exec = raw_instantiate(graph, w->stream);
+  w->exec = raw_instantiate(graph);
 }
 
 static void run_blocks(const worker *w, uint32_t blocks) {

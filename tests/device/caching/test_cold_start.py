@@ -95,6 +95,7 @@ LARGE = (
 # tenth of a millisecond. More are no mistake; they are a decision.
 MOST_MODULES = 75
 MOST_FOLDERS = 22
+ON_A_GPU = "runtime.kernel.preloading"  # one more
 
 
 def run(device_name: int | str, cache: Path, block: str, *, ahead: bool) -> dict[str, list[str]]:
@@ -298,7 +299,7 @@ def test_nothing_is_loaded_by_compiling_or_by_the_first_call(cold_and_warm):
 def test_the_modules_of_a_start_are_few(cold_and_warm):
     names = set(own(cold_and_warm[1]["result"]))
 
-    assert len(names - folders(names)) <= MOST_MODULES, sorted(names)
+    assert len(names - folders(names) - {ON_A_GPU}) <= MOST_MODULES, sorted(names)
 
 
 def test_the_folders_of_a_start_are_few(cold_and_warm):
