@@ -416,6 +416,36 @@ class Terms:
                 return _NEVER
         return total
 
+    def _nearest(self, forms: tuple[int, ...], best: int, roots: tuple[int, ...]) -> int:
+        """The form that costs least from here on, where one of them needs more than is counted."""
+        price = self._cost_from_here(best, roots)
+        for form in forms:
+            other = self._cost_from_here(form, roots)
+            if other < price:
+                best, price = form, other
+        return best
+
+    def _cost_from_here(self, term: int, roots: tuple[int, ...]) -> int:
+        """The cost if what has a value is used anyway."""
+        total = 0
+        seen = set(roots)
+        most = len(seen) + _MOST_COUNTED
+        work = [term]
+        while work:
+            at = work.pop()
+            price = self._weights[at]
+            total += self._weight(at) if price is None else price
+            for part in self.parts(at):
+                arg = self.find(part)
+                if self.values[arg] is not None or self.loose[arg] is not None:
+                    continue
+                if arg in roots or len(seen) > most:
+                    return _NEVER
+                if arg not in seen:
+                    seen.add(arg)
+                    work.append(self.best[arg])
+        return total
+
     def _forget_costs(self) -> None:
         """What terms are computed from has changed."""
         self._heavy.clear()
@@ -456,6 +486,8 @@ class Terms:
                 other = self.cost(form, roots, price) if form != best else price
                 if other < price:
                     best, price = form, other
+            if not self._heavy.isdisjoint(forms):
+                best = self._nearest(forms, best, roots)
             if best != self.best[class_]:
                 self.put(self.best, class_, best)
                 self._forget_costs()
