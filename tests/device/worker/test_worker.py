@@ -52,6 +52,18 @@ def many_parameters(count: int) -> vc.Program:
 # ---- what calls compute ----------------------------------------------------------------------------------------------
 
 
+@vc.kernel
+def doubled(x: vc.In[vc.u32, "n"], out: vc.Out[vc.u32, "n"]) -> None:  # type: ignore[name-defined]
+    out[vc.global_id.x] = x[vc.global_id.x] * 2
+
+
+def test_one_kernel_function_or_program_needs_no_list(device: vc.Device) -> None:
+    values = np.arange(40, dtype=np.uint32)
+    for given in (doubled, doubled.program(), device.compile(doubled)):
+        with device.worker(given) as worker:
+            np.testing.assert_array_equal(2 * values, worker.call(given, values))
+
+
 def test_calls_with_host_arrays_return_what_the_kernel_does(worker: vc.Worker, saxpy: vc.Kernel) -> None:
     for size in (0, 1, 255, 256, 257, 5000):
         x = np.linspace(-1, 1, size, dtype=F32)
@@ -348,8 +360,11 @@ def test_other_refusals(device: vc.Device, worker: vc.Worker, saxpy: vc.Kernel) 
             device.worker([saxpy], idle=idle)
     with pytest.raises(TypeError, match="must be an int"):
         device.worker([saxpy], blocks=1.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="needs a kernel"):
+    with pytest.raises(ValueError, match="needs at least one kernel"):
         device.worker([])
+    for what in (3, [3], None):
+        with pytest.raises(TypeError, match="a worker takes kernels, Programs and kernel functions, not "):
+            device.worker(what)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not a kernel of this worker"):
         worker.call(device.compile(programs.every_second()), np.zeros(3, np.uint32))
     with pytest.raises(vc.UnsupportedError, match="1048576 bytes"):

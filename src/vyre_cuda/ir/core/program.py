@@ -134,8 +134,12 @@ def program_of(given: object) -> Program | None:
 
 def no_program(taking: str, given: object) -> TypeError:
     """What to raise where `taking`, such as "compile takes a Program", is given something else."""
-    way = "decorate it with @vc.kernel" if isinstance(given, FunctionType) else "a Builder needs .build()"
-    return TypeError(f"{taking}, not {type_name(given)} ({way})")
+    way = ""
+    if isinstance(given, FunctionType):
+        way = " (decorate it with @vc.kernel)"
+    elif hasattr(given, "build"):
+        way = " (write .build() behind it)"
+    return TypeError(f"{taking}, not {type_name(given)}{way}")
 
 
 def primary_buffer(program: Program) -> Parameter | None:

@@ -187,7 +187,7 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
 
     def worker(
         self,
-        kernels: Iterable[Kernel | Program | ProgramSource],
+        kernels: Kernel | Program | ProgramSource | Iterable[Kernel | Program | ProgramSource],
         *,
         blocks: int = 1,
         idle: float = 1.0,
@@ -199,7 +199,7 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
         Parameters
         ----------
         kernels
-            Kernels of this device, programs or kernel functions without open parameters; up to 63.
+            Kernels of this device, programs or kernel functions without open parameters, one or up to 63.
         blocks
             Blocks of the device that take calls, up to 32 and as many as it has multiprocessors. 1: it runs all calls,
             one after the other. With several, calls run side by side, except those of which one writes a device array

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from vyre_cuda.codegen.worker import (
     threads_of,
 )
 from vyre_cuda.errors import DriverError, InternalError, UnsupportedError
-from vyre_cuda.ir.core.program import Program, ProgramSource
+from vyre_cuda.ir.core.program import Program, ProgramSource, no_program, program_of
 from vyre_cuda.runtime.kernel.kernel import Kernel, kernel_label
 from vyre_cuda.runtime.kernel.kernels import disk_key
 from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
@@ -30,11 +30,22 @@ from vyre_cuda.runtime.kernel.lowering import body_of
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
 
+_TAKING = "a worker takes kernels, Programs and kernel functions"
+
+
+def listed_of(given: Any) -> tuple[Any, ...]:
+    """What `device.worker` was given, one kernel or an iterable of kernels, as a tuple."""
+    if isinstance(given, (Kernel, Program, ProgramSource)):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise no_program(_TAKING, given)
+    return tuple(given)
+
 
 def kernels_of(device: Device, given: tuple[Any, ...]) -> tuple[Kernel, ...]:
     """The kernels of a worker, of which programs and kernel functions are compiled first."""
     if not given:
-        raise ValueError("a worker needs a kernel")
+        raise ValueError("a worker needs at least one kernel")
     return tuple(_kernel_of(device, kernel) for kernel in given)
 
 
@@ -45,6 +56,8 @@ def _kernel_of(device: Device, kernel: Kernel | Program | ProgramSource) -> Kern
             "launch it instead",
             capability="worker",
         )
+    if not isinstance(kernel, Kernel) and program_of(kernel) is None:
+        raise no_program(_TAKING, kernel)
     found = kernel if isinstance(kernel, Kernel) else device.compile(kernel)
     if found.device is not device:
         raise ValueError(f"{found.program.name} is a kernel on another device: compile it on this one")

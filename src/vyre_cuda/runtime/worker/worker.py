@@ -17,7 +17,7 @@ from vyre_cuda.runtime.kernel import arguments as general
 from vyre_cuda.runtime.kernel.kernel import Kernel
 from vyre_cuda.runtime.memory.array import DeviceArray
 from vyre_cuda.runtime.waiting.pending import Pending
-from vyre_cuda.runtime.worker.compiled import entry_of, kernels_of
+from vyre_cuda.runtime.worker.compiled import entry_of, kernels_of, listed_of
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
@@ -73,7 +73,7 @@ class Worker(WorkerHandle):
             raise ValueError(f"blocks={blocks!r}; a worker on this device has 1 to {most}")
         if not 0 < idle <= _LONGEST:
             raise ValueError(f"idle={idle!r}; it must be more than 0 and at most {_LONGEST:.0f} seconds")
-        given = (kernels,) if isinstance(kernels, Kernel) else tuple(kernels)
+        given = listed_of(kernels)
         listed = given if entry is not None else kernels_of(device, given)
         own, clearing = entry if entry is not None else entry_of(device, listed)
         times = round(idle * _SECOND), round(busy * _SECOND)
