@@ -53,7 +53,7 @@ def many_parameters(count: int) -> vc.Program:
 
 
 @vc.kernel
-def doubled(x: vc.In[vc.u32, "n"], out: vc.Out[vc.u32, "n"]) -> None:  # type: ignore[name-defined]
+def doubled(x: vc.In[vc.u32], out: vc.Out[vc.u32]) -> None:
     out[vc.global_id.x] = x[vc.global_id.x] * 2
 
 
