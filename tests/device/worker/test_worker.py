@@ -53,7 +53,8 @@ def many_parameters(count: int) -> vc.Program:
 
 
 @vc.kernel
-def doubled(x: vc.In[vc.u32], out: vc.Out[vc.u32]) -> None:
+def doubled(x: vc.In[vc.u32]) -> None:
+    out = vc.output(vc.u32, x.size)
     out[vc.global_id.x] = x[vc.global_id.x] * 2
 
 
