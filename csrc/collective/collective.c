@@ -254,13 +254,24 @@ static vyc_status give_all(const vyc_nccl *nccl, const noted *all, uint32_t coun
   return vyc__nccl_failed(nccl, result, "ncclGroupEnd");
 }
 
+static vyc_status too_many(void) {
+  return vyc__fail(VYC_E_INVALID, "collective",
+                   "a group can have collectives of %u devices at most", VYC_MOST_TOGETHER);
+}
+
 /* NCCL gets all of them at once here, so that a group that is cancelled starts nothing. */
 static vyc_status start(const vyc_nccl *nccl, const noted *all, uint32_t count) {
+  vyc_together t;
+  t.count = 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (!vyc__together_add(&t, all[i].communicator->child.context)) return too_many();
+  vyc__together_begin(&t);
   for (uint32_t i = 0; i < count; i++) vyc__call_begins(all[i].communicator);
   is_starting = true;
   const vyc_status status = give_all(nccl, all, count);
   is_starting = false;
   for (uint32_t i = 0; i < count; i++) vyc__call_ends(all[i].communicator);
+  vyc__together_end(&t);
   return status;
 }
 
@@ -338,11 +349,12 @@ vyc_status vyc_communicator_run(vyc_communicator *communicator, const vyc_collec
 
 #define MOST_TOGETHER 8u /* on the stack */
 
-/* Whether NCCL has no part in them; then none waits in its call for that of another device. */
+/* Whether NCCL has no part in them; then none waits in its call for that of another device. With
+ * memory of other devices they would be ordered with these in between. */
 static bool go_in_one_shot(vyc_communicator *const *communicators, const vyc_collective *all,
                            uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    if (all[i].kind != VYC_ALL_REDUCE ||
+    if (all[i].kind != VYC_ALL_REDUCE || all[i].in->peer != NULL || all[i].out->peer != NULL ||
         !vyc__one_shot_takes(communicators[i], vyc__collective_bytes(communicators[i], &all[i], 0)))
       return false;
   return true;
@@ -352,6 +364,17 @@ static vyc_status run_each(vyc_communicator *const *communicators, const vyc_col
                            uint32_t count) {
   for (uint32_t i = 0; i < count; i++) VYC_TRY(run_checked(communicators[i], &all[i]));
   return VYC_OK;
+}
+
+static vyc_status run_in_one_shot(vyc_communicator *const *communicators, const vyc_collective *all,
+                                  uint32_t count) {
+  vyc_together t;
+  t.count = 0;
+  for (uint32_t i = 0; i < count; i++) vyc__together_add(&t, communicators[i]->child.context);
+  vyc__together_begin(&t);
+  const vyc_status status = run_each(communicators, all, count);
+  vyc__together_end(&t);
+  return status;
 }
 
 static vyc_status run_group(vyc_communicator *const *communicators, const vyc_collective *all,
@@ -394,6 +417,6 @@ vyc_status vyc_collectives_run(vyc_communicator *const *communicators,
   }
   if (mine.depth > 0 || count > MOST_TOGETHER) return run_group(communicators, collectives, count);
   return go_in_one_shot(communicators, collectives, count)
-             ? run_each(communicators, collectives, count)
+             ? run_in_one_shot(communicators, collectives, count)
              : run_together(communicators, collectives, count);
 }

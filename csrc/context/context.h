@@ -89,6 +89,7 @@ struct vyc_context {
   _Atomic(vyc_reason *) broken; /* why the results of work are unspecified; see broken.c */
   vyc_reason *reasons; /* all there were; guarded by children_lock */
   vyc_depth depth; /* of call order */
+  vyc_claim together; /* see together.c */
   _Atomic(vyc_event *) kept_events[VYC_KEPT_EVENTS]; /* not in use; see event.c */
   pthread_mutex_t slots_lock;
   vyc_stream *slots[VYC_NEAR_SLOTS]; /* by number; main stays NULL */
@@ -176,6 +177,22 @@ vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char 
        : vyc__driver_failed((ctx), vyc__result, #function))
 /* Declares what VYC_CU writes to. */
 #define VYC_CU_RESULT CUresult vyc__result
+
+/* ---- together.c ---- */
+
+typedef struct vyc_together {
+  uint32_t count; /* 0 at first */
+  vyc_context *all[VYC_MOST_TOGETHER]; /* by address, each once */
+} vyc_together;
+
+/* False: there are too many. */
+bool vyc__together_add(vyc_together *together, vyc_context *context);
+/* Until the end, no stream of another context comes to wait for one of these. In between, nothing
+ * of peers.c is called. */
+void vyc__together_begin(const vyc_together *together);
+void vyc__together_end(const vyc_together *together);
+
+/* ---- references ---- */
 
 vyc_context *vyc__context_retain(vyc_context *context);
 void vyc__context_release(vyc_context *context);

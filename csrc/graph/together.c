@@ -56,7 +56,7 @@ static vyc_status prepare(together *t) {
   return status;
 }
 
-static vyc_status give(together *t, uint32_t origin) {
+static vyc_status give_parts(together *t, uint32_t origin) {
   vyc_status status = VYC_OK;
   VYC_CU_RESULT;
   for (uint32_t i = 0; status == VYC_OK && i < t->count; i++) {
@@ -67,6 +67,17 @@ static vyc_status give(together *t, uint32_t origin) {
     if (VYC_LIKELY(status == VYC_OK)) status = vyc__graph_launch_give(launch, origin);
     t->given += status == VYC_OK || launch->launched;
   }
+  return status;
+}
+
+static vyc_status give(together *t, uint32_t origin) {
+  vyc_together contexts;
+  contexts.count = 0;
+  for (uint32_t i = 0; i < t->count; i++)
+    vyc__together_add(&contexts, t->launches[i].graph->child.context);
+  vyc__together_begin(&contexts);
+  const vyc_status status = give_parts(t, origin);
+  vyc__together_end(&contexts);
   return status;
 }
 

@@ -14,15 +14,18 @@
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
-/* `later` waits for what `earlier`, a stream of `context`, has been given. */
+/* `later`, of another context, waits for what `earlier`, a stream of `context`, has been given. */
 static vyc_status order(vyc_context *context, CUstream later, CUstream earlier) {
   const vyc_launch_stream on = {.stream = earlier, .slot = VYC_SLOT_MAIN};
   vyc_event *event = NULL;
   VYC_CU_RESULT;
   VYC_TRY(vyc__event_take(&event, context));
   vyc_status status = vyc__event_record(event, &on);
-  if (status == VYC_OK)
+  if (status == VYC_OK) {
+    vyc__claim_take(&context->together);
     status = VYC_CU(context, cuStreamWaitEvent, later, event->handle, CU_EVENT_WAIT_DEFAULT);
+    vyc__claim_drop(&context->together);
+  }
   vyc_event_release(event);
   return status;
 }

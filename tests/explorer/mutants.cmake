@@ -89,6 +89,9 @@ vyc_mutant(copies-unordered memory/peers.c other-copy:launch-call-order
   "reads from hot what launch in call order .* writes after it"
   [=[  VYC_TRY(order(context, other->main, stream));
 ]=] "")
+vyc_mutant(copies-between context/together.c ranks-together:other-copy
+  "the schedule does not end"
+  [=[return t->count < 2;]=] [=[return t->count > 0;]=])
 vyc_mutant(looks-for-ever memory/peer_close.c close:other-close
   "work on the device has not ended after 2.000 s"
   [=[  if (all) looking = NULL;]=] "")

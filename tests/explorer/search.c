@@ -185,10 +185,17 @@ static bool is_with_devices(uint32_t operation) {
   return is_found;
 }
 
+/* Whether it gives the ranks their parts by several calls, between which nobody may copy from one
+ * device to the other. */
+static bool gives_in_parts(const trial *t) {
+  return trial_has(t, "ranks-reduce") || trial_has(t, "ranks-thrice") ||
+         trial_has(t, "ranks-first") || trial_has(t, "ranks-refused");
+}
+
 static bool matters_to_devices(const trial *t) {
   for (uint32_t i = 0; i < t->count; i++)
     if (!is_with_devices(t->operations[i])) return false;
-  if (trial_has(t, "ranks-") && trial_has(t, "other-copy")) return false;
+  if (gives_in_parts(t) && trial_has(t, "other-copy")) return false;
   return (t->setting & (SETTING_HOT_FIRST | SETTING_FREE | SETTING_FAR | SETTING_GATHERS)) == 0;
 }
 

@@ -110,9 +110,9 @@ VYC_API vyc_status vyc_collectives_begin(void);
  * VYC_E_INVALID: the thread has begun none. */
 VYC_API vyc_status vyc_collectives_end(void);
 /* A group of one collective for each communicator, which are of different devices. Statuses as for
- * vyc_communicator_run; VYC_E_INVALID for what that would refuse, before any is given. Meanwhile no
- * other thread may copy between two of the devices: what it gives them orders one part behind the
- * other. */
+ * vyc_communicator_run; VYC_E_INVALID for what that would refuse, before any is given. Other
+ * threads may copy between the devices meanwhile: a copy is behind all parts, or none. Parts that
+ * are given by several calls have no such order. */
 VYC_API vyc_status vyc_collectives_run(vyc_communicator *const *communicators,
                                        const vyc_collective *collectives, uint32_t count);
 /* Forget what was noted since the outermost beginning, and end all groups of the thread: for a

@@ -94,7 +94,8 @@ class LocalGraph:
             The devices have not recorded the same collectives.
         """
         self._agree()
-        self._comm._threads.run([graph.compile for graph in self.graphs])
+        with self._comm._order:
+            self._comm._threads.run([graph.compile for graph in self.graphs])
 
     def update(self, **symbols: Any) -> None:
         """Set symbols for all later replays.

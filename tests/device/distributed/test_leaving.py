@@ -1,5 +1,5 @@
-"""A rank that leaves while others of its process are in an all-reduce in one shot: who still gets a result, and who is
-told that there is none."""
+"""What one thread does while another one of its process is in an all-reduce in one shot. A rank that leaves: who still
+gets a result, and who is told that there is none. A copy between the devices."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def stops(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.thin
-def test_a_rank_leaves_however_long_another_one_has_no_core_in_a_launch(stops, nccl):
+def _on_stops(stops: Path, nccl: dict[str, str], script: str, *words: str) -> list[str]:
+    """The lines of a script of this directory."""
     emulator = os.path.join(get_library_dir(), EMULATOR_LIBRARY)
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("stopped_launch.py"))],
+        [sys.executable, str(Path(__file__).with_name(script)), *words],
         env=os.environ
         | nccl
         | {"VYRE_CUDA_DRIVER": str(stops), "VYC_STOPS_DRIVER": emulator, "VYRE_CUDA_EMULATOR_DEVICES": "2"},
@@ -79,6 +79,19 @@ def test_a_rank_leaves_however_long_another_one_has_no_core_in_a_launch(stops, n
         text=True,
         timeout=240,
     )
-
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == ["rank 1 [2.0, 2.0, 2.0, 2.0]", "rank 0 [2.0, 2.0, 2.0, 2.0]"]
+    return done.stdout.splitlines()
+
+
+@pytest.mark.thin
+def test_a_rank_leaves_however_long_another_one_has_no_core_in_a_launch(stops, nccl):
+    lines = _on_stops(stops, nccl, "stopped_launch.py")
+
+    assert lines == ["rank 1 [2.0, 2.0, 2.0, 2.0]", "rank 0 [2.0, 2.0, 2.0, 2.0]"]
+
+
+@pytest.mark.parametrize("what", ["calls", "replays"])
+def test_a_copy_between_two_devices_does_not_come_between_the_parts_of_a_call_for_both(stops, nccl, what):
+    lines = _on_stops(stops, nccl, "copy_between_parts.py", what)
+
+    assert lines == ["sums [[16.0, 16.0, 16.0, 16.0], [16.0, 16.0, 16.0, 16.0]]", "copies [True, True]"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 
 import numpy as np
@@ -44,6 +46,36 @@ def test_all_reduce_equals_numpy(comm, name, op):
 
     for result in results:
         np.testing.assert_array_equal(expected, result.numpy())
+
+
+@pytest.mark.parametrize("small", [0, 1 << 14])
+def test_other_threads_may_copy_between_the_devices_meanwhile(devices, small):
+    """A ring of copies: each orders one device behind the next one."""
+    done = threading.Event()
+    with vc.distributed.local(devices, small=small, limit=30.0) as comm:
+        xs = [device.full(4, 1.0, vc.f32) for device in devices]
+        rings = [[device.full(4, 7.0, vc.f32) for device in devices] for _ in range(2)]
+
+        def copy(ring: list[vc.DeviceArray]) -> None:
+            while not done.is_set():
+                for place, to in enumerate(ring):
+                    to.copy_from(ring[place - 1])
+
+        with ThreadPoolExecutor(2) as pool:
+            copies = [pool.submit(copy, rings[0]), pool.submit(copy, rings[1][::-1])]
+            try:
+                for _ in range(50):
+                    comm.all_reduce(xs, op="max")
+                    with comm.group():
+                        comm.all_reduce(xs, op="max")
+            finally:
+                done.set()
+            for each in copies:
+                each.result()
+
+        assert [x.numpy().tolist() for x in [*xs, *rings[0], *rings[1]]] == (
+            [[1.0] * 4] * len(xs) + [[7.0] * 4] * 2 * len(xs)
+        )
 
 
 @pytest.mark.emulator

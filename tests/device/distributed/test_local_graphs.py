@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -331,6 +332,26 @@ def test_threads_replay_graphs_of_one_communicator(comm):
     assert not failures
     for xs in arrays:
         assert values(xs) == [[float(comm.size) ** 6]] * comm.size
+
+
+def test_threads_make_graphs_of_one_communicator(comm):
+    """NCCL takes what one device makes for the part of what another one makes at the same time."""
+    sizes = range(1, 9)
+    arrays = [[device.full(n, 1.0, vc.f32) for device in comm.devices] for n in sizes]
+    graphs = []
+    for xs in arrays:
+        with comm.record() as graph:
+            comm.all_reduce(xs)
+        graphs.append(graph)
+
+    with ThreadPoolExecutor(len(graphs)) as pool:
+        for made in [pool.submit(graph.compile) for graph in graphs]:
+            made.result()
+    for graph in graphs:
+        graph.replay()
+
+    for xs in arrays:
+        assert values(xs) == [[float(comm.size)]] * comm.size
 
 
 @pytest.mark.emulator
