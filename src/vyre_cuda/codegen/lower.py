@@ -96,7 +96,7 @@ def lower(
     live = liveness(function)
     if function.registers:
         coalesce.coalesce(function, live[0])
-    cooperative = any(type(statement) is GridBarrier for statement in walk.statements(program.body))
+    cooperative = GridBarrier in set(map(type, lowering.sites.statements))
     hidden = [("report", lowering.sites.reports), ("grid_barrier", cooperative)]
     used = used_parameters(function, live[0]) | of_work
     if many is None:

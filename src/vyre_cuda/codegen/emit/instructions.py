@@ -164,25 +164,20 @@ class Emitter:
             line = by_type.get(type_) or self._template(op, type_, len(of))
             size = len(line)
             if size == _OF_TWO:
+                begin, second, third, end = line
                 one, other = of
                 left, right = names[one] or self._name(one), names[other] or self._name(other)
-            elif size == _OF_ONE:
-                left = names[of[0]] or self._name(of[0])
-            else:
-                operands = [names[arg] or self._name(arg) for arg in of]
-            if pinned and item in pinned:
-                name = self._register(pinned[item])
-            else:
-                name = fresh[types[item]]()
-            names[item] = name
-            if size == _OF_TWO:
-                begin, second, third, end = line
+                name = names[item] = self._register(pinned[item]) if item in pinned else fresh[types[item]]()
                 text = f"{begin}{name}{second}{left}{third}{right}{end}"
             elif size == _OF_ONE:
                 begin, second, end = line
+                left = names[of[0]] or self._name(of[0])
+                name = names[item] = self._register(pinned[item]) if item in pinned else fresh[types[item]]()
                 text = f"{begin}{name}{second}{left}{end}"
             else:
                 text_format, places = line
+                operands = [names[arg] or self._name(arg) for arg in of]
+                name = names[item] = self._register(pinned[item]) if item in pinned else fresh[types[item]]()
                 words = (name, *operands)
                 text = text_format % tuple([words[place] for place in places])
             if debug:

@@ -146,15 +146,18 @@ class Expressions:
         That depends on the program's structure and not on which nodes are the same object: equal programs give the same
         text.
         """
-        if type(expr) is Local:
-            return self.locals.read(expr.name)
-        if type(expr) is Apply or type(expr) is Load:
+        if type(expr) is Apply:
             found = self._memo.get(id(expr))
             if found is None:
-                found = self._memo[id(expr)] = self._make(expr)
+                made = self.terms.apply(expr.op, expr.type, self._operands(expr.operands))
+                found = self._memo[id(expr)] = made
             return found
+        if type(expr) is Load:
+            return self._load(expr)
         if type(expr) is Const:
             return self.terms.literal(expr.type, expr.bits)
+        if type(expr) is Local:
+            return self.locals.read(expr.name)
         if type(expr) is Position:
             raise InternalError("indices of several axes outside of an access")
         return self.extraction.leaf(expr.type, self._given(expr))
@@ -173,14 +176,15 @@ class Expressions:
             return tuple([self.value(index) for index in expr.indices])
         return self.value(expr)
 
-    def _make(self, expr: Apply | Load) -> int:
-        if type(expr) is Load:
+    def _load(self, expr: Load) -> int:
+        found = self._memo.get(id(expr))
+        if found is None:
             place = (expr.buffer, self.index(expr.index))
             found = self._loaded.get(place)
             if found is None:
                 found = self._loaded[place] = self.extraction.leaf(expr.type, self.memory.load(*place))
-            return found
-        return self.terms.apply(expr.op, expr.type, self._operands(expr.operands))
+            self._memo[id(expr)] = found
+        return found
 
     def _operands(self, operands: tuple[Expr, ...]) -> tuple[int, ...]:
         """The classes of expressions."""

@@ -122,7 +122,9 @@ class Extraction:
             value = terms.values[class_]
         if value is None:
             type_ = terms.types[class_]
-            if type_.code in _NARROW:
+            if terms.ops[class_] == "const":
+                value = self._literal(type_, terms.attrs[class_])
+            elif type_.code in _NARROW:
                 value = integers.narrowed(self._b, type_, self._loose(class_))
             else:
                 value = self._computed(class_)
@@ -192,10 +194,12 @@ class Extraction:
         """An op on lower bits; None if it looks at others."""
         b, terms = self._b, self._terms
         if op in _LOOSE:
-            values, link = terms.values, terms.link
+            values, loose, link = terms.values, terms.loose, terms.link
             operands = []
             for arg in args:
-                known = values[arg] if link[arg] == arg else None
+                known = None
+                if link[arg] == arg:
+                    known = loose[arg] if values[arg] is None else values[arg]
                 operands.append(self._loose(arg) if known is None else known)
             return b.apply(op, *operands)
         if op == "left_shift":

@@ -51,9 +51,7 @@ def rounded(b: Builder, type_: Type, value: int) -> int:
 
 def _above_zero(b: Builder, half: int) -> int:
     """The f32 whose upper 16 bits are those of a bf16."""
-    function = b.function
-    zero = function.entry_value("copy", "b16", (function.constant("b16", 0),))
-    return b.emit("pair", "f32", (zero, half))
+    return b.emit("pair", "f32", (b.zero_half(), half))
 
 
 def _rounded_bits(b: Builder, value: int) -> int:

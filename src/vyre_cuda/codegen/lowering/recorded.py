@@ -155,7 +155,10 @@ class RecordedExpressions(Expressions):
         self._ready = ready
 
     def term(self, expr: Expr) -> int:
+        is_new = isinstance(expr, Apply) and id(expr) not in self._memo
         class_ = super().term(expr)
+        if is_new and isinstance(expr, Apply) and self._terms.asked is not None:
+            self._written.append((expr, self._terms.asked, class_))
         # A constant is not part of a sum with it, and a leaf is needed by others too.
         if isinstance(expr, Local) and self.terms.ops[class_] in ("const", "leaf"):
             self._ready += [let for let in self._lets_named(class_) if let.local.name == expr.name]
@@ -167,12 +170,6 @@ class RecordedExpressions(Expressions):
 
     def _operands(self, operands: tuple[Expr, ...]) -> tuple[int, ...]:
         return tuple(map(self.term, operands))  # each is looked at
-
-    def _make(self, expr: Apply | Load) -> int:
-        class_ = super()._make(expr)
-        if isinstance(expr, Apply) and self._terms.asked is not None:
-            self._written.append((expr, self._terms.asked, class_))
-        return class_
 
     # ---- what is computed ----
 

@@ -16,18 +16,18 @@ class Sites:
     elements that are not written.
     """
 
-    __slots__ = ("_found", "_next", "_numbers", "_of_all", "_program", "reports", "traps")
+    __slots__ = ("_found", "_next", "_numbers", "_of_all", "reports", "statements", "traps")
 
     def __init__(self, program: Program, *, traps: bool, races: bool = False, initialized: bool = False) -> None:
-        self._program = program
-        self._numbers: dict[int, int] | None = None  # id of a statement -> its number in the program
+        self.statements = list(walk.statements(program.body))
+        self._numbers = {id(s): number for number, s in enumerate(self.statements)}
         self._next = 0
         self._found: list[Site] = []
         self.traps = traps
         race = (Site("race", "data race", "", 0, None),) if races else ()
         unwritten = (Site("unwritten", "not written", "", 0, None),) if initialized else ()
         self._of_all = (*race, *unwritten)
-        self.reports = races or initialized or traps or any(type(s) is Assert for s in walk.statements(program.body))
+        self.reports = races or initialized or traps or Assert in set(map(type, self.statements))
 
     def skip(self, asserts: list[Assert]) -> None:
         """These are in dead code: they keep their numbers."""
@@ -52,7 +52,7 @@ class Sites:
             return (*self._found, *self._of_all)
         asserts = [
             Site("assert", statement.message, "", number, statement.source)
-            for number, statement in enumerate(walk.statements(self._program.body))
+            for number, statement in enumerate(self.statements)
             if type(statement) is Assert
         ]
         return (*asserts, *self._of_all)
@@ -63,6 +63,4 @@ class Sites:
 
     def number(self, statement: Stmt) -> int:
         """Its number in the program, in pre-order from 0."""
-        if self._numbers is None:
-            self._numbers = {id(s): number for number, s in enumerate(walk.statements(self._program.body))}
         return self._numbers[id(statement)]

@@ -47,7 +47,18 @@ class Builder:
     `max_ulp` bounds the error of approximate ops and mathematical functions, None leaves that to the precision.
     """
 
-    __slots__ = ("facts", "false", "function", "keeps_rolled", "max_ulp", "modes", "precision", "target", "true")
+    __slots__ = (
+        "_zero_half",
+        "facts",
+        "false",
+        "function",
+        "keeps_rolled",
+        "max_ulp",
+        "modes",
+        "precision",
+        "target",
+        "true",
+    )
 
     def __init__(self, target: Target, precision: str = "ieee", *, max_ulp: float | None = None) -> None:
         self.target = target
@@ -58,6 +69,7 @@ class Builder:
         self.facts = Facts(self.function)
         self.false = self.function.constant("pred", 0)
         self.true = self.function.constant("pred", 1)
+        self._zero_half: int | None = None
         self.keeps_rolled = False  # something was emitted that the assembler must not see with constants
 
     # ---- making values ----
@@ -151,9 +163,8 @@ class Builder:
         value = self.function.value(op, type_, args, attr)
         facts = self.facts
         ranges = facts.ranges
-        next_ = len(ranges)
-        if value >= next_:
-            if value > next_:
+        if value >= len(ranges):
+            if value > len(ranges):
                 facts.observe(value - 1)
             facts.observe_next(op, type_, args)
         known = ranges[value]
@@ -167,6 +178,13 @@ class Builder:
     def integer(self, type_: str, value: int) -> int:
         """A constant of an integer type, reduced to its range."""
         return self.function.constant(type_, wrap(type_, value))
+
+    def zero_half(self) -> int:
+        """A 16-bit register that is 0, computed before all code."""
+        found = self._zero_half
+        if found is None:
+            found = self._zero_half = self.function.entry_value("copy", "b16", (self.constant("b16", 0),))
+        return found
 
     def in_register(self, value: int) -> int:
         """The value in a register, for instructions that take no immediate."""

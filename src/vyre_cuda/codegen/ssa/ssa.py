@@ -222,14 +222,14 @@ def liveness(function: Function) -> tuple[bytearray, set[int]]:
     work: list[tuple[int, ...]] = []
     pinned = function.pinned
     some = bool(pinned) or not EFFECTFUL.isdisjoint(ops)
-    for item in function.code:
-        if type(item) is tuple:
-            kind, of, attr = item
-            if kind == "set":
-                writes.setdefault(attr, []).extend(of)
-            else:
-                work.append(of)
-        elif some and isinstance(item, int):
+    effects = [item for item in function.code if type(item) is tuple]
+    for kind, of, attr in effects:
+        if kind == "set":
+            writes.setdefault(attr, []).extend(of)
+        else:
+            work.append(of)
+    for item in function.code if some else ():
+        if isinstance(item, int):
             if ops[item] in EFFECTFUL:
                 work.append(args[item])
             if item in pinned:

@@ -57,6 +57,7 @@ _FLOAT_NEUTRAL = {
     for op, number in (("add", -0.0), ("subtract", 0.0), ("multiply", 1.0), ("divide", 1.0))
     for type_ in FLOATS
 }
+_FLOAT_WITH_ITSELF = frozenset({"minimum", "maximum", "fmin", "fmax"})
 _OWN_INVERSE = frozenset({"negative", "invert", "reverse_bits", "logical_not"})
 _SIGNIFICAND_BITS = {f16: 11, bf16: 8, f32: 24, f64: 53}
 _WIDER_FLOATS = {f16: (f32, f64), bf16: (f32, f64), f32: (f64,), f64: ()}
@@ -64,11 +65,17 @@ _WIDER_FLOATS = {f16: (f32, f64), bf16: (f32, f64), f32: (f64,), f64: ()}
 
 def simpler(terms: Terms, op: str, type_: Type, args: tuple[int, ...]) -> int | None:
     """The class that an op on classes is already, None where it is a new one."""
-    if len(args) == 2:
-        return _binary(terms, op, type_, *args)
-    if len(args) == 1:
-        return _unary(terms, op, type_, args[0])
-    return _where(terms, type_, *args) if op == "where" else None
+    if len(args) != 2:
+        if len(args) == 1:
+            return _unary(terms, op, type_, args[0])
+        return _where(terms, type_, *args) if op == "where" else None
+    left, right = args
+    ops = terms.ops
+    if ops[right] == "const":
+        return _with_constant(terms, op, type_, left, right)
+    if op in _MIRRORED and ops[left] == "const":
+        return _with_constant(terms, _MIRRORED[op], type_, right, left)
+    return _with_itself(terms, op, type_, left) if left == right else None
 
 
 def _pattern(type_: Type, name: str) -> int:
@@ -83,28 +90,28 @@ def _pattern(type_: Type, name: str) -> int:
     return (type_.minimum if name == "least" else type_.maximum) & ones
 
 
-def _binary(terms: Terms, op: str, result: Type, left: int, right: int) -> int | None:
-    type_ = terms.types[left]
+def _with_constant(terms: Terms, op: str, result: Type, x: int, other: int) -> int | None:
+    type_, constant = terms.types[x], terms.attrs[other]
     if type_.kind == "float":
-        return _float_binary(terms, op, type_, left, right) if terms.keeps_subnormals or type_ is not f32 else None
-    ops = terms.ops
-    if ops[right] == "const":
-        return _with_constant(terms, op, result, type_, left, terms.attrs[right])
-    if op in _MIRRORED and ops[left] == "const":
-        return _with_constant(terms, _MIRRORED[op], result, type_, right, terms.attrs[left])
-    if left == right and op in _WITH_ITSELF:
-        found = _WITH_ITSELF[op]
-        return left if found == "self" else terms.literal(result, _pattern(result, found))
-    return None
-
-
-def _with_constant(terms: Terms, op: str, result: Type, type_: Type, x: int, constant: int) -> int | None:
+        exact = terms.keeps_subnormals or type_ is not f32
+        return x if exact and constant == _FLOAT_NEUTRAL.get((op, type_.code)) else None
     what = _special_constants(op, type_).get(constant)
     if what is not None:
         return x if what == "self" else terms.literal(result, _pattern(result, what))
     if type_ is bool_ and (op in _OPPOSITE or (op == "logical_xor" and constant == 1)):
         return x if (op == "equal") == bool(constant) else terms.apply("logical_not", bool_, (x,))
     return None
+
+
+def _with_itself(terms: Terms, op: str, result: Type, x: int) -> int | None:
+    type_ = terms.types[x]
+    if type_.kind == "float":
+        exact = terms.keeps_subnormals or type_ is not f32
+        return x if exact and op in _FLOAT_WITH_ITSELF else None
+    found = _WITH_ITSELF.get(op)
+    if found is None:
+        return None
+    return x if found == "self" else terms.literal(result, _pattern(result, found))
 
 
 @cache
@@ -114,12 +121,6 @@ def _special_constants(op: str, type_: Type) -> dict[int, str]:
     if op in _NEUTRAL:
         special[_pattern(type_, _NEUTRAL[op])] = "self"
     return special
-
-
-def _float_binary(terms: Terms, op: str, type_: Type, x: int, other: int) -> int | None:
-    if terms.ops[other] == "const":
-        return x if terms.attrs[other] == _FLOAT_NEUTRAL.get((op, type_.code)) else None
-    return x if x == other and op in ("minimum", "maximum", "fmin", "fmax") else None
 
 
 def _unary(terms: Terms, op: str, type_: Type, x: int) -> int | None:

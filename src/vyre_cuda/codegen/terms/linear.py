@@ -26,7 +26,8 @@ _NO_GAIN = 0
 
 def form_of(terms: Terms, class_: int) -> Affine:
     """The linear form of a class, itself if it has none."""
-    class_ = terms.find(class_)
+    if terms.link[class_] != class_:
+        class_ = terms.find(class_)
     found = terms.linear[class_]
     if found is not None:
         return found

@@ -31,19 +31,32 @@ _MOST_STEPS = 4
 Anchored: TypeAlias = tuple[Rule, Pattern, Pattern]
 
 
-@cache
-def _rules_of(
-    type_: Type, precision: str
-) -> tuple[dict[str, list[tuple[Rule, frozenset[str]]]], dict[str, list[Anchored]]]:
-    """The rules for a type by the op of their left side, with the ops of its parts, and those for sums by the op of
-    their anchor.
+class _RulesOfOp:
+    """The rules whose left side has one op, each with the ops of its parts. Without an op of `telling` none applies,
+    unless that is empty.
     """
-    by_op: dict[str, list[tuple[Rule, frozenset[str]]]] = {}
+
+    __slots__ = ("rules", "telling")
+
+    def __init__(self) -> None:
+        self.rules: list[tuple[Rule, frozenset[str]]] = []
+        self.telling: frozenset[str] = frozenset()
+
+    def add(self, rule: Rule, needed: frozenset[str]) -> None:
+        if self.telling or not self.rules:
+            self.telling = self.telling.union(sorted(needed - LINEAR or needed)[:1]) if needed else frozenset()
+        self.rules.append((rule, needed))
+
+
+@cache
+def _rules_of(type_: Type, precision: str) -> tuple[dict[str, _RulesOfOp], dict[str, list[Anchored]]]:
+    """The rules for a type by the op of their left side, and those for sums by the op of their anchor."""
+    by_op: dict[str, _RulesOfOp] = {}
     anchored: dict[str, list[Anchored]] = {}
     for rule in RULES:
         if type_ in rule.types and precision in rule.precisions:
             needed = frozenset(part.op for part in rule.left.parts if part.parts)
-            by_op.setdefault(rule.left.op, []).append((rule, needed))
+            by_op.setdefault(rule.left.op, _RulesOfOp()).add(rule, needed)
             if rule.left.op == "add":
                 for anchor, rest in (rule.left.parts, rule.left.parts[::-1]):
                     if anchor.op not in LINEAR and set(variables(anchor)) == set(variables(rule.left)):
@@ -56,9 +69,9 @@ def rewrite(terms: Terms, term: int) -> None:
     """Find what a new integer term is equal to."""
     op, type_ = terms.ops[term], terms.types[term]
     by_op, anchored = _rules_of(type_, terms.precision)
-    rules = by_op.get(op)
-    if rules:
-        _rewrite_op(terms, term, type_, rules)
+    of_op = by_op.get(op)
+    if of_op is not None and not (of_op.telling and terms.met.isdisjoint(of_op.telling)):
+        _rewrite_op(terms, term, type_, of_op.rules)
     if op in LINEAR and not terms.met.isdisjoint(anchored):
         _rewrite_sum(terms, term, type_, anchored)
 

@@ -169,11 +169,12 @@ class Terms:
         """An SSA value that is not looked into."""
         key = ("leaf", type_.code, value)
         found = self._table.get(key)
-        if found is None:
-            found = self._append(key, "leaf", type_, (), value)
-            self.values[found] = value
-            self.committed[found] = True
-        return self.find(found)
+        if found is not None:
+            return self.find(found)
+        made = self._append(key, "leaf", type_, (), value)
+        self.values[made] = value
+        self.committed[made] = True
+        return made
 
     def literal(self, type_: Type, bits: int) -> int:
         """A literal, by its bits."""
@@ -212,6 +213,7 @@ class Terms:
             self._enter(key, simpler)
             return simpler
         made = self._append(key, op, type_, args)
+        self.met.add(op)
         if code not in INTEGER_CODES:
             return made
         if op in linear.LINEAR:
@@ -219,7 +221,7 @@ class Terms:
         elif op in QUOTIENT_OF_REST and self.constant(args[1]) is None:
             self.attrs[made] = self.apply(QUOTIENT_OF_REST[op], type_, args)
         matching.rewrite(self, made)
-        return self.find(made)
+        return made if link[made] == made else self.find(made)
 
     def _are_swapped(self, left: int, right: int) -> bool:
         """Operands of commutative ops are ordered, with constants last."""
@@ -264,7 +266,6 @@ class Terms:
         self.types.append(type_)
         self.args.append(args)
         self.attrs.append(attr)
-        self.met.add(op)
         if made == len(self.link):
             self._make_room(made)
         if key is not None:  # which nothing has
@@ -307,11 +308,8 @@ class Terms:
         if len(form.terms) == 1 and form.terms[0][1] == 1 and not form.constant:
             return self.find(form.terms[0][0])
         key = (type_.code, form.terms, form.constant)
-        found = self._table.get(key)
-        if found is None:
-            self._enter(key, class_)
-            return None
-        return self.find(found)
+        found = self._table.setdefault(key, class_)
+        return None if found == class_ else self.find(found)
 
     def union(self, one: int, other: int) -> None:
         """Both classes are equal, and so are terms on top of them that differ in nothing else."""
@@ -490,21 +488,30 @@ class Terms:
                 best = self._nearest(forms, best, roots)
             if best != self.best[class_]:
                 self.put(self.best, class_, best)
-                self._forget_costs()
+                # Nothing that was made before it needs it, nor does one of its own forms.
+                self._heavy = {term for term in self._heavy if term < class_ or term in forms}
+                self._forget_weights()
         return best
 
     def commit(self, class_: int) -> None:
         """The value of the class is used, and all that it was computed from."""
-        link, committed = self.link, self.committed
+        link, committed, best, args, ops = self.link, self.committed, self.best, self.args, self.ops
+        if committed[class_] and link[class_] == class_:
+            return
         self._heavy.clear()
+        outer = self._outer
         work = [class_]
         while work:
             at = work.pop()
             if link[at] != at:
                 at = self.find(at)
             if not committed[at]:
-                self.put(committed, at, True)
-                work += self.parts(self.best[at])
+                if at < outer:
+                    self.put(committed, at, True)
+                else:
+                    committed[at] = True
+                form = best[at]
+                work += args[form] if ops[form] not in QUOTIENT_OF_REST else self.parts(form)
 
     # ---- questions ----
 
