@@ -1,18 +1,21 @@
 """Tickets of workers against launches, bit for bit, in as many calls as asked for.
 
-    python -m tests.device.worker.tickets --device cuda --tickets 10000000 [--blocks 4] [--processes 8] [--seed 1]
+    python -m tests.device.worker.tickets --gpus 2 --tickets 10000000 [--blocks 4] [--threads 4] [--seed 1]
         [--seconds 240] [--every 10]
+    python -m tests.device.worker.tickets --device emulator [--processes 2] [...]
 
+With `--gpus` each GPU has one process: processes that share a GPU by time slices get a hundredth of its rate.
 Each round draws programs of the independent generator that a worker can run, with several sets of arguments: what was
-drawn, and the same values in other orders. It makes one worker of the programs, and rows of tickets, each a program
-with one of its sets. The rows run again and again, in random order: in each, calls with host arrays are submitted while
-calls on device arrays are made and waited for, all with results of their own. Then the bytes of all results of the row,
-which lie side by side, are compared with those of launches, and overwritten before it runs again.
-The numbers of the calls begin near 2^32 in every second round, so that they wrap, and the worker leaves the device
-often in every third.
-Every few seconds a line says how many tickets all processes have done, how many were wrong, and the rate. It ends when
-all are done or when the seconds are over, whichever is first, with a line for each process. The exit code is 1 if a
-result differs or a process has ended in another way, and 2 if the time was over before the tickets were.
+drawn, and the same values in other orders. It compiles them into one kernel, of which it makes several workers, one
+after the other: with one block and with several; with numbers that begin shortly before 2^32, so that they wrap; and
+with launches that leave the device often. Several threads give tickets to each worker, each all programs with all sets,
+in another order each time: calls with host arrays are submitted while calls on device arrays are made and waited for.
+Then the bytes of all results, which lie side by side, are compared with those of launches, and overwritten before the
+next time. The programs of the next round are compiled meanwhile, so the worker is paused while they are loaded.
+Every few seconds a line says how many tickets all processes have done, how many bytes were wrong, and the rate. It ends
+when all are done or when the seconds are over, whichever is first, with a line for each process and one for all. The
+exit code is 1 if a result differs or a process has ended in another way, and 2 if the time was over before the tickets
+were.
 """
 
 from __future__ import annotations
@@ -22,166 +25,69 @@ import multiprocessing
 import multiprocessing.connection
 import random
 import sys
+import threading
 import time
-from pathlib import Path
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import vyre_cuda as vc
-from vyre_cuda.codegen.worker import refused
+from vyre_cuda.runtime.worker.compiled import entry_of
 from vyre_cuda.runtime.worker.worker import Worker
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "independent"))
+from .ticket_rows import Case, Row, drawn_cases
 
-KINDS = ("general", "folding", "lockstep", "ftz", "functions", "wide")
-PROGRAMS = 6  # of a worker
-SETS = 8  # of arguments of each
-ROWS = 48
-HOST, ON_DEVICE = 36, 12  # tickets of a row
-ROUND = 100_000  # tickets
-ALIGN = 256  # bytes between the results of two tickets
-UNWRITTEN = 0xA5
+ROUND = 200_000  # tickets of the same programs
+NUMBERS = 2**32
+NEAR = range(64, 1024)  # calls before the numbers wrap
 GRACE = 30.0  # seconds that a process has to end what it began when the time was over
+SWITCH = 1e-4  # seconds after which another thread runs Python
 
 
-class Case:
-    """A kernel with sets of arguments, and the results of its launches with each."""
+class Setting(NamedTuple):
+    """How a worker of a round differs from the others."""
 
-    def __init__(self, device: vc.Device, drawn: Any, chance: random.Random) -> None:
-        from arrays import arguments
-        from program_text import program_text
-
-        self.kernel = device.compile(vc.parse(program_text(drawn.program)), **drawn.options)
-        self.grid = drawn.program.grid
-        given = arguments(drawn.program)
-        first = [given[p.name] for p in self.kernel.program.parameters if p.kind != "out"]
-        self.sets = [first, *([_shuffled(value, chance) for value in first] for _ in range(SETS - 1))]
-        self.results = [self._launched(values) for values in self.sets]
-
-    def _launched(self, values: list[Any]) -> list[np.ndarray[Any, Any]]:
-        found = self.kernel(*values, grid=self.grid)
-        return list(found) if isinstance(found, tuple) else [found]
+    is_near: bool  # its numbers wrap
+    busy: float  # seconds
+    is_single: bool  # it has one block
 
 
-def _shuffled(value: Any, chance: random.Random) -> Any:
-    """An array with the same elements, so that loops that it bounds have their ends."""
-    if not isinstance(value, np.ndarray):
-        return value
-    order = list(range(value.size))
-    chance.shuffle(order)
-    return value.reshape(-1)[order].reshape(value.shape)
+SETTINGS = (
+    Setting(is_near=True, busy=0.01, is_single=True),
+    Setting(is_near=False, busy=0.001, is_single=False),
+    Setting(is_near=True, busy=0.001, is_single=False),
+    Setting(is_near=False, busy=0.01, is_single=False),
+)
 
 
-def drawn_cases(device: vc.Device, chance: random.Random) -> list[Case]:
-    from oracle import OutOfFuel
-    from random_cases import draw_case
+class Counts:
+    """What has been done, by one process, whose threads add to it."""
 
-    cases: list[Case] = []
-    while len(cases) < PROGRAMS:
-        try:
-            drawn = draw_case(chance.choice(KINDS), chance.randrange(2**40), 0)
-        except OutOfFuel:
-            continue
-        program = drawn.program
-        if drawn.options.get("bounds") == "trap" or program.work is not None or program.is_shaped:
-            continue
-        if drawn.wanted is None or drawn.wanted.failure is not None:
-            continue
-        try:
-            case = Case(device, drawn, chance)
-        except (vc.UnsupportedError, TypeError):
-            continue
-        if refused(case.kernel.lowered, case.kernel.bounds) is None and any(result.size for result in case.results[0]):
-            cases.append(case)
-    return cases
+    FIELDS = ("tickets", "wrong", "programs", "workers", "wraps", "launches", "turns", "pauses", "spread")
 
+    def __init__(self, values: Any) -> None:
+        self.values = values  # of the fields
+        self._lock = threading.Lock()
 
-def _places(arrays: list[np.ndarray[Any, Any]]) -> tuple[list[int], int]:
-    """Where each begins in one piece of memory, in bytes, and the end."""
-    places, end = [], 0
-    for array in arrays:
-        places.append(end)
-        end += -(-array.nbytes // ALIGN) * ALIGN
-    return places, end
+    def add(self, **more: int) -> None:
+        with self._lock:
+            for name, count in more.items():
+                self.values[self.FIELDS.index(name)] += count
 
-
-def _in_memory(memory: np.ndarray[Any, Any], place: int, like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return memory[place : place + like.nbytes].view(like.dtype).reshape(like.shape)
-
-
-class HostTickets:
-    """Calls with host arrays, whose results lie side by side in `found`, and those of launches in `wanted`."""
-
-    def __init__(self, tickets: list[tuple[Case, int]]) -> None:
-        each = [case.results[number] for case, number in tickets]
-        places, size = _places([result for results in each for result in results])
-        self.found, self.wanted = (np.full(size, UNWRITTEN, np.uint8) for _ in range(2))
-        self.calls: list[tuple[vc.Kernel, list[Any], Any, Any]] = []
-        place = iter(places)
-        for (case, number), results in zip(tickets, each, strict=True):
-            outs = []
-            for result in results:
-                at = next(place)
-                _in_memory(self.wanted, at, result)[...] = result
-                outs.append(_in_memory(self.found, at, result))
-            self.calls.append((case.kernel, case.sets[number], tuple(outs) if len(outs) > 1 else outs[0], case.grid))
-
-    def wrong(self) -> int:
-        """How many bytes differ; they are overwritten."""
-        differ = 0 if np.array_equal(self.found, self.wanted) else int(np.count_nonzero(self.found != self.wanted))
-        self.found.fill(UNWRITTEN)
-        return differ
-
-
-class DeviceTickets:
-    """Calls on device arrays. Those that are written lie side by side, in one array for each type."""
-
-    def __init__(self, device: vc.Device, tickets: list[tuple[Case, int]]) -> None:
-        written: dict[vc.Type, list[tuple[int, int, np.ndarray[Any, Any], np.ndarray[Any, Any] | None]]] = {}
-        rows: list[list[Any]] = []
-        for at, (case, number) in enumerate(tickets):
-            values, results = iter(case.sets[number]), iter(case.results[number])
-            row: list[Any] = []
-            for p in case.kernel.program.parameters:
-                value = None if p.kind == "out" else next(values)
-                if p.is_writable:
-                    written.setdefault(p.type, []).append((at, len(row), next(results), value))
-                    value = None
-                row.append(device.array(value) if isinstance(value, np.ndarray) else value)
-            rows.append(row)
-        self._slabs: list[tuple[vc.DeviceArray, np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
-        for members in written.values():
-            places, size = _places([result for _, _, result, _ in members])
-            before, after = (np.full(size, UNWRITTEN, np.uint8) for _ in range(2))
-            dtype = members[0][2].dtype
-            slab = device.array(before.view(dtype))
-            for place, (at, parameter, result, value) in zip(places, members, strict=True):
-                _in_memory(after, place, result)[...] = result
-                if value is not None:
-                    _in_memory(before, place, result)[...] = value
-                first = place // dtype.itemsize
-                rows[at][parameter] = slab[first : first + result.size].reshape(result.shape)
-            self._slabs.append((slab, before.view(dtype), after))
-        self.calls = [(case.kernel, row, case.grid) for (case, _), row in zip(tickets, rows, strict=True)]
-
-    def begin(self) -> None:
-        for slab, before, _ in self._slabs:
-            slab.copy_from(before)
-
-    def wrong(self) -> int:
-        found = ((slab.numpy().view(np.uint8), wanted) for slab, _, wanted in self._slabs)
-        return sum(int(np.count_nonzero(bytes_ != wanted)) for bytes_, wanted in found)
+    def __getattr__(self, name: str) -> int:
+        return int(self.values[self.FIELDS.index(name)])
 
 
 class Progress:
-    """What the processes have done, as far as they have said it, and when to end."""
+    """What the processes have done, and when to end."""
 
     def __init__(self, context: Any, processes: int, end: float) -> None:
-        self.done = context.RawArray("q", processes)
-        self.wrong = context.RawArray("q", processes)
+        self.counts = [context.RawArray("q", len(Counts.FIELDS)) for _ in range(processes)]
         self.seconds = context.RawArray("d", processes)
         self.end = end  # of time.monotonic, which is the same for all processes of a machine
+
+    def total(self) -> Counts:
+        return Counts([sum(values) for values in zip(*self.counts, strict=True)])
 
 
 class Share(NamedTuple):
@@ -191,69 +97,97 @@ class Share(NamedTuple):
     device: str
     tickets: int
     blocks: int
+    threads: int
     seed: int
 
 
 class Round:
-    """Tickets of one worker. `place`: of the process, in `progress`."""
+    """Tickets of the same programs."""
 
-    def __init__(self, device: vc.Device, number: int, chance: random.Random, progress: Progress, place: int) -> None:
-        self._device, self._number, self._chance = device, number, chance
-        self._progress, self._place = progress, place
+    def __init__(self, device: vc.Device, cases: list[Case], entry: Any, threads: int) -> None:
+        self._device, self._cases, self._entry = device, cases, entry
+        self._rows = [Row(device, cases) for _ in range(threads)]
 
-    def run(self, tickets: int, blocks: int) -> int:
-        """How many tickets it was: fewer if the time was over, and up to a row more."""
-        while time.monotonic() < self._progress.end:
-            cases = drawn_cases(self._device, self._chance)
-            first = 2**32 - tickets // 2 if self._number % 2 else 1
-            busy = 0.001 if self._number % 3 == 2 else 0.01
+    @staticmethod
+    def drawn(device: vc.Device, chance: random.Random, threads: int) -> Round:
+        while True:
+            cases = drawn_cases(device, chance)
             try:
-                worker = Worker(self._device, [c.kernel for c in cases], blocks=blocks, busy=busy, first=first)
+                entry = entry_of(device, [case.kernel for case in cases])
             except vc.UnsupportedError:
                 continue  # together they need too much, or one of them what a worker does not have
+            return Round(device, cases, entry, threads)
+
+    def run(
+        self,
+        tickets: int,
+        blocks: int,
+        seed: int,
+        counts: Counts,
+        is_over: Callable[[], bool],
+        make: Callable[..., Worker] = Worker,
+    ) -> None:
+        """Up to a row for each thread and worker more than so many."""
+        counts.add(programs=len(self._cases))
+        chance = random.Random(seed)
+        for number, setting in enumerate(SETTINGS):
+            count = 1 if setting.is_single else blocks
+            before = chance.choice(NEAR) if setting.is_near else NUMBERS - 1
+            kernels = [case.kernel for case in self._cases]
+            first = NUMBERS - before
+            part = tickets // len(SETTINGS)
+            worker = make(self._device, kernels, blocks=count, busy=setting.busy, first=first, entry=self._entry)
             with worker:
-                return self._calls(worker, tickets, [self._row(cases) for _ in range(ROWS)])
-        return 0
+                done = self._calls(worker, part, f"{seed}/{number}", counts, is_over)
+                stats = worker.stats()
+            # Some block has at least its share of the calls.
+            wraps = int(done >= before * count)
+            counts.add(workers=1, wraps=wraps, launches=stats.launches, pauses=stats.pauses)
 
-    def _row(self, cases: list[Case]) -> tuple[HostTickets, DeviceTickets]:
-        def some(count: int) -> list[tuple[Case, int]]:
-            return [(self._chance.choice(cases), self._chance.randrange(SETS)) for _ in range(count)]
+    def _calls(self, worker: Worker, tickets: int, seed: str, counts: Counts, is_over: Callable[[], bool]) -> int:
+        def calls_of(number: int, row: Row) -> int:
+            chance, done = random.Random(f"{seed}/{number}"), 0
+            starts = row.starts(worker)
+            while done * len(self._rows) < tickets and not is_over():
+                chance.shuffle(starts)
+                counts.add(wrong=row.run(starts), tickets=len(starts))
+                done += len(starts)
+            return done
 
-        return HostTickets(some(HOST)), DeviceTickets(self._device, some(ON_DEVICE))
-
-    def _calls(self, worker: Worker, tickets: int, rows: list[tuple[HostTickets, DeviceTickets]]) -> int:
-        done = 0
-        while done < tickets and time.monotonic() < self._progress.end:
-            host, on_device = self._chance.choice(rows)
-            on_device.begin()
-            pending = [worker.submit(kernel, *values, out=out, grid=grid) for kernel, values, out, grid in host.calls]
-            for kernel, values, grid in on_device.calls:
-                worker.call(kernel, *values, grid=grid)
-            for one in pending:
-                one.result()
-            wrong = host.wrong() + on_device.wrong()
-            done += HOST + ON_DEVICE
-            self._progress.done[self._place] += HOST + ON_DEVICE
-            self._progress.wrong[self._place] += wrong
-        return done
+        with ThreadPoolExecutor(len(self._rows)) as threads:
+            return sum(threads.map(calls_of, range(len(self._rows)), self._rows))
 
 
 def work(share: Share, progress: Progress) -> None:
     """One process."""
+    sys.setswitchinterval(SWITCH)
     chance = random.Random(f"{share.seed}/{share.place}")
-    name = share.device
-    begin, done, number = time.monotonic(), 0, 0
-    with vc.Device(name if not name.isdigit() else int(name)) as device:
-        while done < share.tickets and time.monotonic() < progress.end:
-            part = Round(device, number, chance, progress, share.place)
-            done += part.run(min(ROUND, share.tickets - done), share.blocks)
-            number += 1
+    counts = Counts(progress.counts[share.place])
+    begin = time.monotonic()
+
+    def is_over() -> bool:
+        return time.monotonic() >= progress.end
+
+    with vc.Device(int(share.device) if share.device.isdigit() else share.device) as device:
+        print(f"process {share.place}: {device}", flush=True)
+        with ThreadPoolExecutor(1) as beside:
+            following = beside.submit(Round.drawn, device, chance, share.threads)
+            while counts.tickets < share.tickets and not is_over():
+                this, left = following.result(), share.tickets - counts.tickets
+                if left > ROUND:
+                    following = beside.submit(Round.drawn, device, chance, share.threads)
+                this.run(min(ROUND, left), share.blocks, left, counts, is_over)
+        stats = device.stats()
+        counts.add(turns=stats.worker_turns, spread=stats.worker_spread_calls)
     progress.seconds[share.place] = time.monotonic() - begin
 
 
 def told(progress: Progress, begin: float) -> None:
-    done, wrong, seconds = sum(progress.done), sum(progress.wrong), time.monotonic() - begin
-    print(f"{seconds:6.1f} s: {done} tickets, {wrong} bytes wrong, {done / seconds:.0f}/s", flush=True)
+    total, seconds = progress.total(), time.monotonic() - begin
+    print(
+        f"{seconds:6.1f} s: {total.tickets} tickets, {total.wrong} bytes wrong, {total.tickets / seconds:.0f}/s",
+        flush=True,
+    )
 
 
 def await_all(processes: list[Any], progress: Progress, every: float) -> None:
@@ -284,31 +218,39 @@ def run(shares: list[Share], seconds: float, every: float) -> int:
         process.start()
     await_all(processes, progress, every)
     failed = short = False
-    for process in processes:
+    for process, share in zip(processes, shares, strict=True):
         process.join()
-    for share, process in zip(shares, processes, strict=True):
-        done, wrong, took = (values[share.place] for values in (progress.done, progress.wrong, progress.seconds))
-        rate = f"{took:.1f} s, {done / took:.0f}/s" if took else f"ended with code {process.exitcode}"
-        print(f"process {share.place}: {done} of {share.tickets} tickets, {wrong} bytes wrong, {rate}", flush=True)
-        failed |= wrong > 0 or process.exitcode != 0
-        short |= done < share.tickets
+        counts, took = Counts(progress.counts[share.place]), progress.seconds[share.place]
+        rate = f"{took:.1f} s, {counts.tickets / took:.0f}/s" if took else f"ended with code {process.exitcode}"
+        done = f"{counts.tickets} of {share.tickets} tickets, {counts.wrong} bytes wrong"
+        print(f"process {share.place}: {done}, {rate}", flush=True)
+        failed |= counts.wrong > 0 or process.exitcode != 0
+        short |= counts.tickets < share.tickets
+    total = progress.total()
+    print("all: " + ", ".join(f"{getattr(total, name)} {name}" for name in Counts.FIELDS), flush=True)
     return 1 if failed else 2 if short else 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="auto")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--gpus", type=int, help="the first so many GPUs, each with one process")
+    where.add_argument("--device", default="auto")
+    parser.add_argument("--processes", type=int, default=1, help="on --device")
     parser.add_argument("--tickets", type=int, default=100_000)
-    parser.add_argument("--blocks", type=int, default=1)
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--blocks", type=int, default=4)
+    parser.add_argument("--threads", type=int, default=4, help="of each process")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=240.0)
     parser.add_argument("--every", type=float, default=10.0, help="seconds from one line of progress to the next")
     options = parser.parse_args()
-    each, more = divmod(options.tickets, options.processes)
+    devices = [options.device] * options.processes
+    if options.gpus is not None:
+        devices = [str(number) for number in range(options.gpus)]
+    each, more = divmod(options.tickets, len(devices))
     shares = [
-        Share(place, options.device, each + (place < more), options.blocks, options.seed)
-        for place in range(options.processes)
+        Share(place, device, each + (place < more), options.blocks, options.threads, options.seed)
+        for place, device in enumerate(devices)
     ]
     return run(shares, options.seconds, options.every)
 
