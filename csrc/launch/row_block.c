@@ -26,16 +26,16 @@ vyc_row_block vyc__row_block_of(const vyc_prepared *prepared) {
   return plan;
 }
 
-void vyc__row_rest_write(const vyc_row_block *plan, uint8_t *block, const vyc_argument *arguments,
+void vyc__row_rest_write(const vyc_row_block *plan, uint8_t *block, const vyc_row_array *arrays,
                          const uint64_t *scalars) {
   for (const vyc_block_parameter *p = plan->rest; p != plan->end; p++) {
     uint64_t value = 0;
     if (p->kind == VYC_PARAMETER_POINTER)
-      value = arguments[p->index].buffer->address + arguments[p->index].offset;
+      value = arrays[p->index].begin;
     else if (p->kind == VYC_PARAMETER_SCALAR)
       value = scalars[p->index];
     else if (p->kind == VYC_PARAMETER_SIZE)
-      value = arguments[p->index].count;
+      value = arrays[p->index].count;
     memcpy(block + p->offset, &value, p->size);
   }
 }

@@ -19,29 +19,25 @@ typedef struct vyc_row_block {
 
 vyc_row_block vyc__row_block_of(const vyc_prepared *prepared);
 /* Any kind and size: what comes from no argument the entry has itself. */
-void vyc__row_rest_write(const vyc_row_block *plan, uint8_t *block, const vyc_argument *arguments,
+void vyc__row_rest_write(const vyc_row_block *plan, uint8_t *block, const vyc_row_array *arrays,
                          const uint64_t *scalars);
 
 static inline void vyc__row_block_write(const vyc_row_block *plan, uint8_t *block,
-                                        const vyc_argument *arguments, const uint64_t *scalars) {
+                                        const vyc_row_array *arrays, const uint64_t *scalars) {
   const vyc_row_place *const places = plan->places, *at = places;
   const vyc_row_place *const pointers = places + plan->pointers, *const sizes =
                                                                      places + plan->sizes;
   const vyc_row_place *const short_sizes = places + plan->short_sizes;
   const vyc_row_place *const longs = places + plan->scalars, *const end =
                                                                  places + plan->short_scalars;
-  for (; at != pointers; at++) {
-    const vyc_argument *argument = &arguments[at->index];
-    const uint64_t address = argument->buffer->address + argument->offset;
-    memcpy(block + at->offset, &address, sizeof address);
-  }
-  for (; at != sizes; at++)
-    memcpy(block + at->offset, &arguments[at->index].count, sizeof(uint64_t));
+  for (; at != pointers; at++)
+    memcpy(block + at->offset, &arrays[at->index].begin, sizeof(uint64_t));
+  for (; at != sizes; at++) memcpy(block + at->offset, &arrays[at->index].count, sizeof(uint64_t));
   for (; at != short_sizes; at++)
-    memcpy(block + at->offset, &arguments[at->index].count, sizeof(uint32_t));
+    memcpy(block + at->offset, &arrays[at->index].count, sizeof(uint32_t));
   for (; at != longs; at++) memcpy(block + at->offset, &scalars[at->index], sizeof(uint64_t));
   for (; at != end; at++) memcpy(block + at->offset, &scalars[at->index], sizeof(uint32_t));
-  if (VYC_UNLIKELY(plan->rest != plan->end)) vyc__row_rest_write(plan, block, arguments, scalars);
+  if (VYC_UNLIKELY(plan->rest != plan->end)) vyc__row_rest_write(plan, block, arrays, scalars);
 }
 
 #endif

@@ -17,38 +17,32 @@ __attribute__((cold, noinline)) vyc_status vyc__in_row(vyc_status status, uint32
 typedef struct plain_binding {
   const vyc_context *context;
   uint64_t most, unaligned; /* elements; bits of an address that are 0 */
-  uint64_t mark; /* of the stream; 0: it is not told by one */
-  uint32_t element_bytes, epoch;
+  uint32_t element_bytes;
   bool written;
 } plain_binding;
 
 static plain_binding binding_of(const vyc_many *many, uint32_t i) {
   const vyc_binding *binding = &many->prepared->bindings[i];
-  const vyc_context *context = many->prepared->child.context;
-  const uint32_t slot = many->on.slot, element = binding->element_bytes;
-  const bool near = slot < VYC_NEAR_SLOTS;
-  return (plain_binding){.context = context,
+  const uint32_t element = binding->element_bytes;
+  return (plain_binding){.context = many->prepared->child.context,
                          .most = UINT64_MAX / element,
                          .unaligned = (element & (0 - element)) - 1,
-                         .mark = near ? UINT64_C(1) << slot : 0,
                          .element_bytes = element,
-                         .epoch = near ? context->epochs[slot] : 0,
                          .written = binding->role != VYC_ROLE_IN};
 }
 
-/* Its bytes; none may begin anywhere. */
-static inline bool is_plain(const plain_binding *b, const vyc_argument *argument, uint64_t *begin,
-                            uint64_t *end) {
+/* Where its bytes begin and end, wherever that is. */
+static inline bool is_plain(const plain_binding *b, const vyc_argument *argument,
+                            uint64_t *begin_out, uint64_t *end_out) {
   const vyc_buffer *buffer = argument->buffer;
   if (VYC_UNLIKELY(argument->kind != VYC_ARGUMENT_BUFFER || buffer == NULL ||
                    buffer->child.context != b->context || argument->count > b->most))
     return false;
-  const uint64_t offset = argument->offset, bytes = argument->count * b->element_bytes;
-  *begin = buffer->address + offset;
-  *end = *begin + bytes;
-  return VYC_LIKELY(offset <= buffer->bytes && bytes <= buffer->bytes - offset &&
-                    !(b->written && buffer->read_only) &&
-                    ((*begin & b->unaligned) == 0 || bytes == 0));
+  const uint64_t offset = argument->offset, begin = buffer->address + offset;
+  const uint64_t bytes = argument->count * b->element_bytes;
+  *begin_out = begin;
+  *end_out = begin + bytes;
+  return VYC_LIKELY(offset <= buffer->bytes && bytes <= buffer->bytes - offset);
 }
 
 /* The part of a buffer that is_plain and what follows it look at is one line of the cache, which
@@ -58,41 +52,74 @@ static inline void tell_cache(const vyc_argument *argument) {
   __builtin_prefetch((const void *)(buffer + offsetof(vyc_buffer, child.context)));
 }
 
+/* The marks that all buffers have, and the least epoch of theirs. */
+typedef struct common_marks {
+  uint64_t used_on;
+  uint32_t epoch;
+} common_marks;
+
+static inline void add_marks(common_marks *common, const vyc_buffer *buffer) {
+  const uint32_t epoch = atomic_load_explicit(&buffer->epoch, memory_order_acquire);
+  common->used_on &= atomic_load_explicit(&buffer->used_on, memory_order_relaxed);
+  common->epoch = epoch < common->epoch ? epoch : common->epoch;
+}
+
+/* Whether vyc__buffer_is_marked says so of all. */
+static bool all_are_marked(const vyc_many *many, const common_marks *common) {
+  const uint32_t slot = many->on.slot;
+  return slot < VYC_NEAR_SLOTS && (common->used_on >> slot & 1) != 0 &&
+         common->epoch >= many->prepared->child.context->epochs[slot];
+}
+
+static inline void add_range(vyc_row_span *span, uint64_t begin, uint64_t end) {
+  if (VYC_UNLIKELY(begin == end)) return;
+  span->apart &= (begin >= span->high) | (end <= span->low);
+  span->low = begin < span->low ? begin : span->low;
+  span->high = end > span->high ? end : span->high;
+}
+
 /* All that vyc__launch_check says of one argument of all rows, but whether it shares bytes with
  * others, which all ranges together show. False: one of the rows is to be checked by itself. */
 static bool binding_is_plain(vyc_many *many, uint32_t i) {
   const plain_binding b = binding_of(many, i);
   const uint32_t across = many->rows->argument_count, count = many->rows->count;
   const vyc_argument *argument = many->rows->arguments + i;
-  uint64_t low = UINT64_MAX, high = 0;
-  bool apart = true, unmarked = false, adopted = false;
-  for (uint32_t row = 0; row < count; row++, argument += across) {
+  vyc_row_array *array = many->arrays + i;
+  common_marks common = {UINT64_MAX, UINT32_MAX};
+  vyc_row_span span = {UINT64_MAX, 0, true, b.written};
+  uint64_t begins = 0; /* the bits of all */
+  bool adopted = false;
+  for (uint32_t row = 0; row < count; row++, argument += across, array += across) {
     uint64_t begin, end;
     if (row + VYC_ROWS_AHEAD < count) tell_cache(&argument[(size_t)VYC_ROWS_AHEAD * across]);
     if (VYC_UNLIKELY(!is_plain(&b, argument, &begin, &end))) return false;
     const vyc_buffer *buffer = argument->buffer;
-    if (VYC_UNLIKELY(!vyc__buffer_is_marked(buffer, b.mark, b.epoch))) unmarked = true;
-    if (VYC_UNLIKELY(buffer->block == NULL)) adopted = true;
-    if (VYC_UNLIKELY(begin == end)) continue;
-    apart &= begin >= high || end <= low;
-    low = begin < low ? begin : low;
-    high = end > high ? end : high;
+    add_marks(&common, buffer);
+    if (VYC_UNLIKELY(buffer->block == NULL)) { /* only such a one may be read-only */
+      if (b.written && buffer->read_only) return false;
+      adopted = true;
+    }
+    add_range(&span, begin, end);
+    *array = (vyc_row_array){begin, argument->count};
+    begins |= begin;
   }
-  many->spans[i] = (vyc_row_span){low, high, apart, b.written};
-  many->unmarked |= unmarked;
+  if (VYC_UNLIKELY((begins & b.unaligned) != 0)) return false; /* it may be empty */
+  many->spans[i] = span;
+  many->unmarked |= !all_are_marked(many, &common);
   many->adopted |= adopted;
   return true;
 }
 
 /* The same as vyc__needs_clear, of all rows, where the blocks alone decide. */
 static void look_for_gaps(vyc_many *many, uint32_t i) {
-  const uint32_t across = many->rows->argument_count;
-  const vyc_argument *argument = many->rows->arguments + i;
+  const uint32_t across = many->rows->argument_count, count = many->rows->count;
+  const vyc_row_array *array = many->arrays + i;
   const uint32_t *grid = many->rows->grids;
-  bool gaps = false;
-  for (uint32_t row = 0; row < many->rows->count; row++, argument += across, grid += 3)
-    gaps |= !vyc__blocks_reach(many->prepared, grid, argument->count);
-  many->clears |= gaps;
+  for (uint32_t row = 0; row < count; row++, array += across, grid += 3)
+    if (VYC_UNLIKELY(!vyc__blocks_reach(many->prepared, grid, array->count))) {
+      many->clears = true;
+      return;
+    }
 }
 
 static void look_for_clears(vyc_many *many, uint32_t i) {
@@ -124,8 +151,12 @@ __attribute__((cold, noinline)) static vyc_status check_each(vyc_many *many) {
     const vyc_run run = vyc__row_run(many, row);
     const vyc_status status = vyc__launch_check(prepared, &run);
     if (status != VYC_OK) return vyc__in_row(status, row);
-    for (uint32_t i = 0; i < prepared->binding_count; i++)
-      many->clears |= run.arguments[i].count != 0 && vyc__needs_clear(prepared, i, &run);
+    for (uint32_t i = 0; i < prepared->binding_count; i++) {
+      const vyc_argument *argument = &run.arguments[i];
+      many->arrays[(size_t)row * prepared->binding_count + i] =
+          (vyc_row_array){argument->buffer->address + argument->offset, argument->count};
+      many->clears |= argument->count != 0 && vyc__needs_clear(prepared, i, &run);
+    }
   }
   many->unmarked = many->adopted = true; /* which was not looked at */
   return VYC_OK;
@@ -161,14 +192,14 @@ static bool spans_are_apart(vyc_many *many) {
 
 static void gather_ranges(vyc_many *many) {
   const vyc_prepared *prepared = many->prepared;
+  const vyc_row_array *array = many->arrays;
   for (uint32_t row = 0; row < many->rows->count; row++) {
-    const vyc_argument *arguments = many->rows->arguments + (size_t)row * prepared->binding_count;
-    for (uint32_t i = 0; i < prepared->binding_count; i++) {
-      const uint64_t begin = arguments[i].buffer->address + arguments[i].offset;
-      const uint64_t bytes = arguments[i].count * prepared->bindings[i].element_bytes;
+    for (uint32_t i = 0; i < prepared->binding_count; i++, array++) {
+      const uint64_t bytes = array->count * prepared->bindings[i].element_bytes;
       if (bytes != 0)
-        many->ranges[many->range_count++] = (vyc_row_range){
-            begin, begin + bytes, row, (uint16_t)i, prepared->bindings[i].role != VYC_ROLE_IN};
+        many->ranges[many->range_count++] =
+            (vyc_row_range){array->begin, array->begin + bytes, row, (uint16_t)i,
+                            prepared->bindings[i].role != VYC_ROLE_IN};
     }
   }
 }
@@ -205,7 +236,9 @@ static vyc_status check_rows(vyc_many *many) {
   const bool plain = rows_are_plain(many);
   if (!plain) VYC_TRY(check_each(many));
   if (!plain || many->clears || many->lists) return compare_ranges(many);
-  if (spans_are_apart(many) || (!many->adopted && vyc__row_buffers_are_apart(many))) return VYC_OK;
+  if (spans_are_apart(many) || vyc__row_bits_are_apart(many) ||
+      (!many->adopted && vyc__row_buffers_are_apart(many)))
+    return VYC_OK;
   return compare_ranges(many);
 }
 

@@ -53,26 +53,29 @@ bool vyc__clearing_row(const vyc_prepared *clearing, const vyc_clear *clear,
 }
 
 /* What the clearing kernel does not take is cleared here. Returns the number of its rows. */
-static vyc_status fill_clearing(const vyc_many *many, vyc_argument *arguments, uint32_t *grids,
-                                uint32_t *count_out) {
+static vyc_status fill_clearing(const vyc_many *many, vyc_argument *arguments,
+                                vyc_row_array *arrays, uint32_t *grids, uint32_t *count_out) {
   uint32_t at = 0, count = 0;
   for (vyc_clear clear = vyc__next_clear(many, &at); clear.first != NULL;
        clear = vyc__next_clear(many, &at)) {
     if (vyc__clearing_row(many->rows->clearing, &clear, &arguments[count],
-                          &grids[3 * (size_t)count]))
+                          &grids[3 * (size_t)count])) {
+      arrays[count] = (vyc_row_array){clear.begin, arguments[count].count};
       count++;
-    else
+    } else {
       VYC_TRY(clear_bytes(many, &clear));
+    }
   }
   *count_out = count;
   return VYC_OK;
 }
 
 static vyc_status clear_by_rows(const vyc_many *many, uint32_t most) {
-  const size_t each = sizeof(vyc_argument) + 3 * sizeof(uint32_t);
+  const size_t each = sizeof(vyc_argument) + sizeof(vyc_row_array) + 3 * sizeof(uint32_t);
   vyc_argument *arguments = malloc(most * each);
   if (arguments == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
-  uint32_t *grids = (uint32_t *)(void *)(arguments + most);
+  vyc_row_array *arrays = (vyc_row_array *)(void *)(arguments + most);
+  uint32_t *grids = (uint32_t *)(void *)(arrays + most);
   vyc_rows rows = {.struct_size = sizeof rows,
                    .argument_count = 1,
                    .arguments = arguments,
@@ -83,8 +86,9 @@ static vyc_status clear_by_rows(const vyc_many *many, uint32_t most) {
   const vyc_many clearing = {.prepared = many->rows->clearing,
                              .entry = many->rows->many_clearing,
                              .rows = &rows,
-                             .on = many->on};
-  vyc_status status = fill_clearing(many, arguments, grids, &rows.count);
+                             .on = many->on,
+                             .arrays = arrays};
+  vyc_status status = fill_clearing(many, arguments, arrays, grids, &rows.count);
   if (status == VYC_OK) status = vyc__many_launch(&clearing);
   free(arguments);
   return status;

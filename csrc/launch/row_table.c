@@ -19,6 +19,11 @@ static bool is_flat(const vyc_rows *rows, uint32_t row) {
   return grid[1] == 1 && grid[2] == 1;
 }
 
+static inline bool is_as_before(const vyc_rows *rows, uint32_t row) {
+  const uint32_t *grid = &rows->grids[(size_t)row * 3], *before = grid - 3;
+  return grid[0] == before[0] && grid[1] == before[1] && grid[2] == before[2];
+}
+
 static uint64_t row_bytes(const vyc_prepared *prepared) {
   const uint64_t bytes = VYC_ROW_HEADER + (uint64_t)prepared->parameter_bytes;
   return (bytes + VYC_ROW_ALIGN - 1) / VYC_ROW_ALIGN * VYC_ROW_ALIGN;
@@ -35,10 +40,13 @@ static void set_division(vyc_part *part) {
 
 static vyc_part count_blocks(const vyc_many *many, uint32_t begin, uint32_t elements) {
   vyc_part part = {.begin = begin, .end = begin, .elements = elements, .flat = true};
+  uint64_t blocks = 0;
   for (; part.end < many->rows->count; part.end++) {
-    uint64_t blocks = blocks_of(many->rows, part.end);
+    if (part.end == begin || !is_as_before(many->rows, part.end)) {
+      blocks = blocks_of(many->rows, part.end);
+      if (elements > 1 && blocks != 0) blocks = (blocks - 1) / elements + 1;
+    }
     if (blocks == 0) continue;
-    if (elements > 1) blocks = (blocks - 1) / elements + 1;
     if (blocks > VYC_MOST_BLOCKS - part.blocks) break;
     part.flat &= is_flat(many->rows, part.end);
     part.each = part.rows == 0 || part.each == blocks ? (uint32_t)blocks : 0;
@@ -146,8 +154,8 @@ static void write_rows(const vyc_many *many, const vyc_part *part, uint32_t begi
   const uint32_t elements = part->elements;
   const bool mapped = part->groups != 0;
   const vyc_row_block plan = vyc__row_block_of(many->prepared);
-  const vyc_argument *arguments = rows.arguments + (size_t)begin * rows.argument_count;
   const uint64_t *scalars = rows.scalars + (size_t)begin * rows.scalar_count;
+  const vyc_row_array *arrays = many->arrays + (size_t)begin * rows.argument_count;
   uint8_t *table = next->at;
   uint32_t first = next->first, written = next->written;
   for (uint32_t row = begin; row < end; row++) {
@@ -158,13 +166,13 @@ static void write_rows(const vyc_many *many, const vyc_part *part, uint32_t begi
     if (blocks != 0) {
       const uint32_t header[4] = {first, along, grid[1], grid[2]};
       memcpy(table, header, sizeof header);
-      vyc__row_block_write(&plan, table + VYC_ROW_HEADER, arguments, scalars);
+      vyc__row_block_write(&plan, table + VYC_ROW_HEADER, arrays, scalars);
       if (mapped) write_group(next->map, part, written, first, first + blocks - 1);
       table += stride;
       first += blocks;
       written++;
     }
-    arguments += rows.argument_count;
+    arrays += rows.argument_count;
     scalars += rows.scalar_count;
   }
   *next = (cursor){table, next->map, first, written};

@@ -100,8 +100,11 @@ static vyc_status launch_many(vyc_many *many) {
 }
 
 vyc_status vyc__many_begin(vyc_many *many) {
-  many->spans = malloc((many->rows->argument_count + (size_t)1) * sizeof *many->spans);
-  return many->spans != NULL ? VYC_OK : vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
+  const size_t across = many->rows->argument_count, all = across * many->rows->count;
+  many->spans = malloc((across + 1) * sizeof *many->spans + all * sizeof *many->arrays);
+  if (many->spans == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
+  many->arrays = (vyc_row_array *)(void *)(many->spans + across + 1);
+  return VYC_OK;
 }
 
 void vyc__many_end(vyc_many *many) {

@@ -13,6 +13,11 @@ typedef struct vyc_row_span {
   bool written;
 } vyc_row_span;
 
+/* What a row has of an argument: an argument is as long as a line of the cache. */
+typedef struct vyc_row_array {
+  uint64_t begin, count; /* address, elements */
+} vyc_row_array;
+
 /* What one call works with. */
 typedef struct vyc_many {
   vyc_prepared *prepared;
@@ -20,6 +25,7 @@ typedef struct vyc_many {
   const vyc_rows *rows;
   vyc_launch_stream on;
   vyc_row_span *spans; /* one for each binding */
+  vyc_row_array *arrays; /* of the arguments, row after row, once they are checked */
   vyc_row_range *ranges; /* of arguments that are not empty; NULL: they were not needed */
   vyc_row_key *keys, *room; /* as many */
   uint32_t range_count;
@@ -57,6 +63,12 @@ vyc_status vyc__rows_check(const vyc_prepared *prepared, const vyc_rows *rows);
 /* Make room for the checks, and free what they made. */
 vyc_status vyc__many_begin(vyc_many *many);
 void vyc__many_end(vyc_many *many);
+
+/* ---- row_bits.c ---- */
+
+/* Whether no bytes that are written are another argument's, for rows that are checked: a bit stands
+ * for as many bytes as it takes for few bits. False: this is not known. */
+bool vyc__row_bits_are_apart(const vyc_many *many);
 
 /* ---- row_buffers.c ---- */
 

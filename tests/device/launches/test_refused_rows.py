@@ -169,3 +169,25 @@ def test_freed_arrays_are_refused(device: vc.Device) -> None:
     rows[1][0].free()
 
     refused(device, rows, ValueError, "row 1: .*freed")
+
+
+@pytest.mark.parametrize("spread", [1, 4096])
+@pytest.mark.parametrize("size", [1, 7, 64, 300])
+def test_many_rows_in_any_order_are_compared_by_bytes(device: vc.Device, size: int, spread: int) -> None:
+    """`spread`: of so many places one is used."""
+    kernel = device.compile(programs.saxpy())
+    rng = np.random.default_rng(size)
+    count = 100 if spread == 1 else 9
+    arena = device.zeros(3 * count * size * spread, vc.f32)
+    begins = rng.permutation(3 * count) * size * spread
+    rows = [(*(arena[at : at + size] for at in begins[3 * k : 3 * k + 3]), 1.0) for k in range(count)]
+    kernel.launch_many(rows)
+    for place in range(3):
+        for shift in (-1, 1):
+            spoiled = list(rows)
+            *arrays, a = rows[4]
+            at = int(begins[3 * 7 + 2]) + shift * (size - 1)  # one element of the output of row 7
+            at = min(max(at, 0), arena.size - size)
+            arrays[place] = arena[at : at + size]
+            spoiled[4] = (*arrays, a)
+            refused(device, spoiled, ValueError, r"rows \d+ and \d+ share memory that one of them writes")

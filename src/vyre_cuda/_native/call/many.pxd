@@ -27,5 +27,5 @@ cdef class Rows:
 
 
 cdef class Launches(Rows):
-    cdef int read(self, Frame *frame, size_t at, object row, object grid) except -1
-    cdef void hold(self, Frame *frame, tuple args) noexcept
+    cdef int read(self, Frame *frame, size_t at, object row, PyObject *ahead, object grid) except -1
+    cdef void hold(self, Frame *frame, tuple args, PyObject *ahead) noexcept

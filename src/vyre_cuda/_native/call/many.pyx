@@ -9,7 +9,8 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from vyre_cuda._native.core.c_api cimport (
-    VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_prepared, vyc_prepared_launch_many, vyc_rows, vyc_run, vyc_status,
+    VYC_ROLE_SCALAR, VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_prepared, vyc_prepared_launch_many, vyc_rows, vyc_run,
+    vyc_status,
 )
 from vyre_cuda._native.core.context cimport Stream
 from vyre_cuda._native.core.status cimport check
@@ -22,6 +23,36 @@ from vyre_cuda._native.trace.origin cimport origin_of
 cdef extern from "Python.h":
     ctypedef struct PyTupleObject:
         PyObject *ob_item[1]
+
+cdef extern from *:
+    """
+    /* Inlined, because a function that only tells the cache has no effect for a compiler, which leaves it out. */
+    __attribute__((always_inline)) static inline void vyc_tell_object(const PyObject *of) {  /* what is read of it may be in two lines */
+      __builtin_prefetch(of);
+      __builtin_prefetch((const char *)of + 56);
+    }
+    __attribute__((always_inline)) static inline void vyc_tell_row(PyObject *const *rows, size_t left, size_t row_ahead, size_t items_ahead) {
+      if (row_ahead < left) vyc_tell_object(rows[row_ahead]);
+      if (items_ahead >= left || !PyTuple_CheckExact(rows[items_ahead])) return;
+      const PyTupleObject *row = (const PyTupleObject *)rows[items_ahead];
+      for (Py_ssize_t i = 0; i < Py_SIZE(row); i++) vyc_tell_object(row->ob_item[i]);
+    }
+    static inline PyObject *vyc_alike(PyObject *row, PyObject *args, Py_ssize_t i) {
+      if (!PyTuple_CheckExact(row) || Py_SIZE(row) <= i) return NULL;
+      PyObject *value = ((PyTupleObject *)row)->ob_item[i];
+      return Py_TYPE(value) == Py_TYPE(((PyTupleObject *)args)->ob_item[i]) ? value : NULL;
+    }
+    """
+    void tell_row "vyc_tell_row"(PyObject *const *rows, size_t left, size_t row_ahead, size_t items_ahead) noexcept
+    PyObject *alike "vyc_alike"(PyObject *row, PyObject *args, Py_ssize_t i) noexcept
+    void tell_cache "__builtin_prefetch"(const void *address) noexcept nogil
+
+# So many rows before they are read, the cache is told of the tuples of rows, of their arguments, and of the buffers of
+# these: each is found in the one before it. Rows that are not in the cache are read in half the time.
+cdef enum:
+    ROW_AHEAD = 24
+    ARGUMENTS_AHEAD = 16
+    BUFFERS_AHEAD = 8
 
 
 cdef tuple as_tuple(object row):
@@ -107,38 +138,47 @@ cdef class Launches(Rows):
         """`grid`: that of every row, or None for those that follow from the work. What is wrong with a row is raised
         with its number."""
         cdef Frame *frame
+        cdef PyObject **items = (<PyTupleObject *>rows).ob_item
+        cdef PyObject *ahead
         cdef size_t i
         self.make_room(dispatcher, len(rows), grid, on)
         frame = take_frame(dispatcher, &dispatcher._launches)
         try:
             for i in range(self._rows.count):
-                self.read(frame, i, <object>(<PyTupleObject *>rows).ob_item[i], grid)
+                tell_row(&items[i], self._rows.count - i, ROW_AHEAD, ARGUMENTS_AHEAD)
+                ahead = items[i + BUFFERS_AHEAD] if i + BUFFERS_AHEAD < self._rows.count else items[i]
+                self.read(frame, i, <object>items[i], ahead, grid)
         finally:
             give_frame(frame, &dispatcher._launches)
 
-    cdef int read(self, Frame *frame, size_t at, object row, object grid) except -1:
+    cdef int read(self, Frame *frame, size_t at, object row, PyObject *ahead, object grid) except -1:
         cdef Arguments arguments
         cdef tuple args = as_tuple(row)
         if args is not None and self._dispatcher.fill_launch(
                 frame, (<PyTupleObject *>args).ob_item, len(args), grid):
             self.take(at, &frame.run)
-            self.hold(frame, args)
+            self.hold(frame, args, ahead)
             return 0
         arguments = self._dispatcher._general_row(at, row, self._on, grid)
         self._kept.append(arguments)
         self.take(at, &arguments.run)
         return 0
 
-    cdef void hold(self, Frame *frame, tuple args) noexcept:
-        """The frame holds the buffers only where other threads may have run."""
+    cdef void hold(self, Frame *frame, tuple args, PyObject *ahead) noexcept:
+        """The frame holds the buffers only where other threads may have run. `ahead`: a row that is read later."""
         cdef PyObject *buffer
+        cdef PyObject *later
         cdef Py_ssize_t i
         if FREE_THREADED:
             self.take_held(frame)
             return
-        for i in range(len(args)):
-            if isinstance(<object>(<PyTupleObject *>args).ob_item[i], Span):
-                buffer = new_reference(<Span>(<PyTupleObject *>args).ob_item[i])
-                if buffer != NULL:
-                    self._held[self._held_count] = buffer
-                    self._held_count += 1
+        for i in range(self._dispatcher.parameter_count):  # as many as the frame was filled from
+            if self._dispatcher.rows[i].role == VYC_ROLE_SCALAR:
+                continue
+            later = alike(ahead, <PyObject *>args, i)
+            if later != NULL:
+                tell_cache(<PyObject *>(<Span>later)._buffer)
+            buffer = new_reference(<Span>(<PyTupleObject *>args).ob_item[i])
+            if buffer != NULL:
+                self._held[self._held_count] = buffer
+                self._held_count += 1
