@@ -16,8 +16,8 @@ import numpy as np
 from harness import programs
 from harness.inputs import Floats, InputSet, saxpy_sets
 from harness.timing import Line, Task, host_task, measure_trips
-from harness.ways.base import Bench, NotThere, SaxpyGroup, pinned_copy
-from vyre_cuda.runtime.device.default_device import default_device
+from harness.ways.base import Bench, SaxpyGroup, pinned_copy
+from vyre_cuda.runtime.device import default_device
 
 
 class Saxpy(SaxpyGroup):
@@ -113,10 +113,9 @@ class Saxpy(SaxpyGroup):
         return self.new_results(id, self.kernel)
 
     def host_dispatch_function(self, id: str) -> Line:
-        """The function chooses the device: the default one, which has to be of the kind that is measured."""
-        device, chosen = self.device.properties.name, default_device().properties.name
-        if chosen != device:
-            raise NotThere(f"{device} as the default device, which is {chosen},")
+        """The function chooses the default device, which is the one that is measured: the rows after this one would
+        have a second open device beside theirs."""
+        default_device._opened[:] = [self.device]
         return self.new_results(id, programs.saxpy_function)
 
     def new_results(self, id: str, kernel: Callable[..., Any]) -> Line:
