@@ -7,6 +7,8 @@ records budget.json anew after a wanted change.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -19,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import vyre_cuda as vc
@@ -86,7 +89,8 @@ def counts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]
 def test_warm_call_makes_no_allocation_lock_or_environment_read_of_ours(
     way: str, counts: dict[str, dict[str, int]]
 ) -> None:
-    of_ours = {kind: count for kind, count in counts[way].items() if kind != "python_block"}
+    allowed = {"python_block", *(["pthread_mutex_lock"] if way in warm.LOCKING else [])}
+    of_ours = {kind: count for kind, count in counts[way].items() if kind not in allowed}
 
     assert of_ours == dict.fromkeys(of_ours, 0)
 
@@ -152,21 +156,43 @@ def ways(eager: Emulator) -> Iterator[dict[str, warm.Way]]:
         yield found
 
 
-@pytest.mark.parametrize("way", warm.STEPS)
-def test_warm_call_runs_no_python_function(way: str, ways: dict[str, warm.Way]) -> None:
-    frames: list[str] = []
+@contextlib.contextmanager
+def functions_called() -> Iterator[list[str]]:
+    """The names of Python functions that this thread calls, but those of the ways and of this file."""
+    names: list[str] = []
+    others = (warm.__file__, __file__, contextlib.__file__)
 
     def seen(frame: Any, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename != warm.__file__:
-            frames.append(frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name)
+        if event == "call" and frame.f_code.co_filename not in others:
+            names.append(frame.f_code.co_name)
 
     sys.setprofile(seen)
     try:
-        ways[way]()
+        yield names
     finally:
         sys.setprofile(None)
 
-    assert frames == []
+
+@pytest.mark.parametrize("way", warm.STEPS)
+def test_warm_call_runs_no_python_function(way: str, ways: dict[str, warm.Way]) -> None:
+    with functions_called() as names:
+        ways[way]()
+
+    assert names == []
+
+
+def test_an_awaited_call_runs_few_python_functions(eager: Emulator) -> None:
+    x = np.ones(warm.ELEMENTS, np.float32)
+
+    async def main() -> list[str]:
+        await kernel.submit(x, x, 2.0)
+        with functions_called() as names:
+            await kernel.submit(x, x, 2.0)
+        return names
+
+    with vc.Device("emulator") as device:
+        kernel = device.compile(warm.saxpy())
+        assert asyncio.run(main()) == ["submit", "__init__", "__await__", "wait", "result"]
 
 
 def test_profile_sees_a_python_function(ways: dict[str, warm.Way]) -> None:
@@ -286,7 +312,15 @@ def test_what_a_warm_call_calls_neither_hashes_nor_allocates_nor_locks(
 
     assert ("cuGraphLaunch" in called) == (way not in warm.WITHOUT_LAUNCH)
     assert called
-    assert {name for name in called if name in FORBIDDEN or "hash" in name.lower()} == set()
+    allowed = {"pthread_mutex_lock"} if way in warm.LOCKING else set()
+    assert {name for name in called if name in FORBIDDEN or "hash" in name.lower()} <= allowed
+
+
+@pytest.mark.slow
+@pytest.mark.valgrind
+@pytest.mark.parametrize("way", ["synchronize", "synchronize_all"])
+def test_a_wait_with_nothing_to_wait_for_reads_no_clock(way: str, profiled: dict[str, profiles.Profile]) -> None:
+    assert "clock_gettime" not in called_by_us(profiled[way])
 
 
 @pytest.mark.thin

@@ -34,6 +34,21 @@ def test_a_pinned_array_is_an_ordinary_array(device: vc.Device, type_: vc.Type, 
     assert (array.view(np.uint8) == 1).all()
 
 
+@pytest.mark.parametrize("shape", [24, (24,), (4, 6), (2, 3, 4), ()])
+def test_no_other_array_is_between_a_pinned_array_and_its_memory(device: vc.Device, shape: object) -> None:
+    """A call looks for the memory of each array, from view to view."""
+    array = device.pinned_empty(shape, vc.f32)
+
+    assert array.shape == (shape if isinstance(shape, tuple) else (shape,))
+    assert isinstance(array.base, Pinned)
+
+
+@pytest.mark.parametrize("shape", [(1,) * 33, (2**40, 2**40), (2**62, 8)])
+def test_a_shape_that_no_array_has_is_refused(device: vc.Device, shape: tuple[int, ...]) -> None:
+    with pytest.raises((ValueError, OverflowError, vc.ResourceError)):
+        device.pinned_empty(shape, vc.f32)
+
+
 def test_slices_and_reshaped_views_are_known_to_be_pinned(device: vc.Device) -> None:
     array = device.pinned_empty(24, vc.f32)
     pinned = find_pinned(array)

@@ -112,12 +112,13 @@ cdef class Dispatcher(Framer):
         return True
 
     def submit_plain(self, tuple args not None, out, grid) -> tuple[Ticket, object] | None:
-        """Start a plain call and return its ticket and results; None if it is not plain."""
+        """Start a plain call and return its ticket and results; None if it is not plain, or may be recorded or watched.
+        """
         cdef Frame *frame
         cdef Ticket ticket
         cdef vyc_status status
         cdef object results
-        if not self.simple:
+        if not self.simple or load(self._prepared.context._recordings) != 0:
             return None
         frame = take_frame(self, &self._frames)
         try:

@@ -19,6 +19,8 @@ from vyre_cuda._native.core.context cimport Context, load, looks_deep
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.core.waiting cimport HELD_NS, wait_in_slices
 
+from math import prod
+
 from vyre_cuda._native.core.status import AssertReport
 
 cdef extern from "numpy/arrayobject.h":
@@ -46,6 +48,9 @@ cdef uint64_t PIECE = 1 << 20
 # No type allows an array of more elements than this.
 cdef long long COUNT_MAX = 1 << 60
 cdef tuple NO_ARGUMENTS = ()
+
+cdef enum:
+    MAX_AXES = 32  # as runtime.memory.shapes has it
 
 
 @cython.freelist(64)
@@ -477,11 +482,28 @@ def find_pinned(cnp.ndarray array not None) -> Pinned | None:
     return pinned_of(array)
 
 
-def pinned_empty(Context context not None, cnp.npy_intp count, cnp.dtype dtype not None, *,
+def pinned_empty(Context context not None, tuple shape not None, cnp.dtype dtype not None, *,
                  bint may_fail=False) -> cnp.ndarray:
-    """`count` elements of page-locked memory with unspecified contents. `may_fail`: ordinary memory would work as well,
-    so nothing is taken from others for it.
+    """An array of page-locked memory with unspecified contents. `may_fail`: ordinary memory would work as well, so
+    nothing is taken from others for it.
     """
+    cdef cnp.npy_intp extents[MAX_AXES]
+    cdef int axis
+    if len(shape) > MAX_AXES:
+        raise ValueError(f"a shape of {len(shape)} axes; arrays have at most {MAX_AXES}")
+    for axis in range(<int>len(shape)):
+        extents[axis] = shape[axis]
+    return pinned_array(context, prod(shape), <int>len(shape), extents, dtype, may_fail)
+
+
+cdef object pinned_empty_of(Context context, cnp.npy_intp count, int typenum):
+    """For a result: may_fail."""
+    return pinned_array(context, count, 1, &count, cnp.PyArray_DescrFromType(typenum), True)
+
+
+cdef cnp.ndarray pinned_array(Context context, cnp.npy_intp count, int axes, cnp.npy_intp *shape, cnp.dtype dtype,
+                              bint may_fail):
+    """With no view between it and its memory, as each call looks for the memory."""
     cdef Pinned pinned = Pinned.__new__(Pinned)
     cdef uint64_t nbytes = <uint64_t>count * <uint64_t>dtype.itemsize
     cdef void *data = NULL
@@ -492,12 +514,7 @@ def pinned_empty(Context context not None, cnp.npy_intp count, cnp.dtype dtype n
         else:
             check(vyc_pinned_alloc(&pinned._h, context._h, nbytes))
     check(vyc_pinned_data(pinned._h, &data))
-    return view_of(pinned, dtype, 1, &count, data, cnp.NPY_ARRAY_CARRAY)
-
-
-cdef object pinned_empty_of(Context context, cnp.npy_intp count, int typenum):
-    """For a result: may_fail."""
-    return pinned_empty(context, count, cnp.PyArray_DescrFromType(typenum), may_fail=True)
+    return view_of(pinned, dtype, axes, shape, data, cnp.NPY_ARRAY_CARRAY)
 
 
 def register(Context context not None, cnp.ndarray array not None) -> cnp.ndarray:

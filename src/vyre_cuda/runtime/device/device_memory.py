@@ -212,7 +212,7 @@ class Memory:
             The driver cannot lock as much memory.
         """
         dtype, shape = dtype_of(type), shapes.checked(n)
-        return memory.pinned_empty(self.context, math.prod(shape), dtype).reshape(shape)
+        return memory.pinned_empty(self.context, shape, dtype)
 
     def register(self, array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
         """Page-lock the memory of an array, which is then used without staging.
@@ -259,10 +259,9 @@ class Memory:
 
     def _result(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
         """Memory for a new result of a call: page-locked where it is large, because fresh pages cost more."""
-        count = math.prod(shape)
-        if count * dtype.itemsize >= frame.LARGE_RESULT:
+        if math.prod(shape) * dtype.itemsize >= frame.LARGE_RESULT:
             try:
-                return memory.pinned_empty(self.context, count, dtype, may_fail=True).reshape(shape)
+                return memory.pinned_empty(self.context, shape, dtype, may_fail=True)
             except ResourceError:
                 pass  # ordinary memory works as well
         return np.empty(shape, dtype)

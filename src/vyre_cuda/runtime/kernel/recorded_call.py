@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -181,7 +180,7 @@ class RecordedCall(Recorded):
 
 
 def _pinned(kernel: Kernel, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
-    return memory.pinned_empty(kernel.device.context, math.prod(shape), dtype).reshape(shape)
+    return memory.pinned_empty(kernel.device.context, shape, dtype)
 
 
 def _has_plain_sizes(program: Program) -> bool:

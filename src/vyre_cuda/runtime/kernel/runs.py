@@ -105,18 +105,15 @@ class Runs:
         RecordingError
             The thread is recording a graph of the device.
         """
+        if not kwargs and type(iterations) is int and iterations == 1:
+            plain = self.submit_plain(args, out, grid)
+            if plain is not None:
+                return Pending(*plain, self)  # type: ignore[arg-type]
         self._refuse_in_recording()
         with self.device._watch.profiled(HOST, self.program.name):
             self._note(args, kwargs)
-            plain = (
-                self.submit_plain(args, out, grid)
-                if not kwargs and type(iterations) is int and iterations == 1
-                else None
-            )
-            if plain is None:
-                arguments, results = self._bound(args, kwargs, out, grid, iterations)
-                plain = self.prepared.submit(arguments), results
-            return Pending(*plain, self)  # type: ignore[arg-type]
+            arguments, results = self._bound(args, kwargs, out, grid, iterations)
+            return Pending(self.prepared.submit(arguments), results, self)  # type: ignore[arg-type]
 
     def timed(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Timed:
         """Call the kernel and measure it.

@@ -7,8 +7,9 @@ the run. So the loop polls by itself, between its other work, for as long as a c
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Generator
 from time import monotonic_ns
-from typing import Any, Protocol
+from typing import Any
 
 from vyre_cuda._native.call.ticket import Ticket
 from vyre_cuda._native.core.context import Event
@@ -18,45 +19,32 @@ from vyre_cuda.runtime.waiting.completion_thread import Waiter, Waiting
 LOOKS_NS = 200_000
 
 
-class Awaited(Protocol):
-    """Something that can be waited for."""
-
-    def done(self) -> bool: ...
-
-    def result(self) -> Any: ...
-
-
-class _Reached:
-    """An event that can be waited for."""
-
-    def __init__(self, event: Event) -> None:
-        self.done = event.query
-        self.result = event.synchronize
-
-
-async def event(awaited: Event, waiter: Waiter) -> None:
-    """Wait until the event has been reached. Raises the error of work before it."""
-    await wait(_Reached(awaited), awaited, waiter)
-
-
-async def wait(pending: Awaited, ticket: Ticket | Event, waiter: Waiter) -> Any:
-    """The result. While the loop polls, other tasks run between two polls."""
-    done = pending.done
+def wait(
+    done: Callable[[], bool], result: Callable[[], Any], ticket: Ticket | Event, waiter: Waiter
+) -> Generator[Any, None, Any]:
+    """What `await` iterates over, until `done`; gives the result. While the loop polls, other tasks run between two
+    polls."""
     if not done():
         end = monotonic_ns() + LOOKS_NS
-        await asyncio.sleep(0)
-        while not done() and monotonic_ns() < end:
-            await asyncio.sleep(0)
-    if not done():
-        loop = asyncio.get_running_loop()
-        reached: asyncio.Future[None] = asyncio.Future(loop=loop)
-        waiting = Waiting(ticket, lambda: _wake(loop, reached))
-        waiter.add(waiting)
-        try:
-            await reached
-        finally:
-            waiter.discard(waiting)
-    return pending.result()
+        yield  # as asyncio.sleep(0) does, without its two coroutines in each iteration
+        while not done():
+            if monotonic_ns() >= end:
+                yield from _woken(ticket, waiter)
+                break
+            yield
+    return result()
+
+
+def _woken(ticket: Ticket | Event, waiter: Waiter) -> Generator[Any, None, None]:
+    """Until the waiter's thread has seen the end."""
+    loop = asyncio.get_running_loop()
+    reached: asyncio.Future[None] = asyncio.Future(loop=loop)
+    waiting = Waiting(ticket, lambda: _wake(loop, reached))
+    waiter.add(waiting)
+    try:
+        yield from reached.__await__()
+    finally:
+        waiter.discard(waiting)
 
 
 def _wake(loop: asyncio.AbstractEventLoop, reached: asyncio.Future[None]) -> None:

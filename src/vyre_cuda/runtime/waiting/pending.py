@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Generator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,7 +25,7 @@ Results: TypeAlias = Any
 
 def awaited(waiter: Waiter, event: Event) -> Generator[Any, None, None]:
     """What `await event` iterates over."""
-    return awaiting.event(event, waiter).__await__()
+    return awaiting.wait(event.query, event.synchronize, event, waiter)
 
 
 class Awaitable:
@@ -33,14 +33,11 @@ class Awaitable:
 
     __slots__ = ("_steps",)
 
-    _steps: dict[Any, Coroutine[Any, Any, Results]]
+    _steps: dict[Any, Generator[Any, None, Results]]
 
     if TYPE_CHECKING:  # defined by the subclass
 
-        def _coroutine(self) -> Coroutine[Any, Any, Results]: ...
-
-    def __await__(self) -> Generator[Any, None, Results]:
-        return self._coroutine().__await__()
+        def __await__(self) -> Generator[Any, None, Results]: ...
 
     # ---- what a task asks of a coroutine ----------------------------------------------------------------------------
 
@@ -58,19 +55,19 @@ class Awaitable:
             steps.close()
         self._steps = {}
 
-    def _step(self, go: Callable[[Coroutine[Any, Any, Results]], Any]) -> Any:
+    def _step(self, go: Callable[[Generator[Any, None, Results]], Any]) -> Any:
         running = self._own_steps()
         task = import_module("asyncio").current_task()
         steps = running.get(task)
         if steps is None:
-            steps = running[task] = self._coroutine()
+            steps = running[task] = self.__await__()
         try:
             return go(steps)
         except BaseException:  # it has ended; StopIteration is one of them
             running.pop(task, None)
             raise
 
-    def _own_steps(self) -> dict[Any, Coroutine[Any, Any, Results]]:
+    def _own_steps(self) -> dict[Any, Generator[Any, None, Results]]:
         if not hasattr(self, "_steps"):
             self._steps = {}
         return self._steps
@@ -130,8 +127,8 @@ class Pending(Awaitable):
         state = "finished" if self.done() else "not finished"
         return f"<vyre_cuda.Pending of {self._kernel.program.name}, {state}>"
 
-    def _coroutine(self) -> Coroutine[Any, Any, Results]:
-        return awaiting.wait(self, self._ticket, self._kernel.device.waiter)
+    def __await__(self) -> Generator[Any, None, Results]:
+        return awaiting.wait(self._ticket.done, self.result, self._ticket, self._kernel.device.waiter)
 
 
 class PendingReplay(Awaitable):
@@ -171,5 +168,5 @@ class PendingReplay(Awaitable):
     def __repr__(self) -> str:
         return f"<vyre_cuda.PendingReplay of {self._graph!r}, {self._event!r}>"
 
-    def _coroutine(self) -> Coroutine[Any, Any, None]:
-        return awaiting.event(self._event, self._graph.device.waiter)
+    def __await__(self) -> Generator[Any, None, None]:
+        return awaiting.wait(self._event.query, self._event.synchronize, self._event, self._graph.device.waiter)

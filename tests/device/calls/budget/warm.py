@@ -51,7 +51,10 @@ ROWS_KINDS = ("own", "views")
 ROWS_STEPS = 4
 
 # Ways that launch nothing.
-WITHOUT_LAUNCH = ("empty", "record", "synchronize", "copy_in", "copy_out", "copy_new")
+WITHOUT_LAUNCH = ("empty", "record", "synchronize", "synchronize_all", "copy_in", "copy_out", "copy_new")
+
+# Ways that go through the streams of the device, under the lock of their list.
+LOCKING = ("synchronize_all",)
 
 # Calls of a way in one step.
 STEPS = {
@@ -60,6 +63,7 @@ STEPS = {
     "launch": 2,
     "launch_stream": 2,
     "host_out": 1,
+    "host_pinned": 1,
     "host_new": 1,
     "function_new": 1,
     "function_open": 1,
@@ -67,6 +71,7 @@ STEPS = {
     "empty": 1,
     "record": 1,
     "synchronize": 1,
+    "synchronize_all": 1,
     "copy_in": 1,
     "copy_out": 1,
     "copy_new": 1,
@@ -228,6 +233,9 @@ def doors(device: vc.Device) -> Mapping[str, Way]:
     def synchronize() -> None:
         stream.synchronize()
 
+    def synchronize_all() -> None:
+        device.synchronize()
+
     def copy_in() -> None:
         array.copy_from(host)
 
@@ -254,6 +262,7 @@ def doors(device: vc.Device) -> Mapping[str, Way]:
     return {
         "record": record,
         "synchronize": synchronize,
+        "synchronize_all": synchronize_all,
         "copy_in": copy_in,
         "copy_out": copy_out,
         "copy_new": copy_new,
@@ -272,6 +281,8 @@ def ways(device: vc.Device) -> Mapping[str, Way]:
     x, y, x2, y2 = (device.array(v) for v in values)
     out, out2 = device.empty(ELEMENTS, vc.f32), device.empty(ELEMENTS, vc.f32)
     host_x, host_y, result = values[0], values[1], np.empty(ELEMENTS, np.float32)
+    pinned, pinned_out = device.pinned_empty(ELEMENTS, vc.f32), device.pinned_empty((ELEMENTS,), vc.f32)
+    pinned[:] = values[0]
     same = kernel.bind(x, y, out, 2.0, stream=stream)
     changed = kernel.bind(x, y, out, 2.0, stream=stream)
 
@@ -290,6 +301,9 @@ def ways(device: vc.Device) -> Mapping[str, Way]:
     def host_out() -> None:
         kernel(host_x, host_y, 2.0, out=result)
 
+    def host_pinned() -> None:
+        kernel(pinned, pinned, 2.0, out=pinned_out)
+
     def host_new() -> None:
         kernel(host_x, host_y, 2.0)
 
@@ -302,6 +316,7 @@ def ways(device: vc.Device) -> Mapping[str, Way]:
         "launch": launch,
         "launch_stream": launch_stream,
         "host_out": host_out,
+        "host_pinned": host_pinned,
         "host_new": host_new,
         **functions(device),
         "empty": empty,
