@@ -1,6 +1,7 @@
 /* Calls of NCCL that wait for other ranks without a limit: the begin of a communicator, and also
- * its end, even by an abort, because ranks of one machine end together. Each is made by a thread of
- * its own; who runs out of time leaves it behind, and it cleans up if the call ever returns. */
+ * its end, even by an abort, because ranks of one machine end together; and what first needs ranks
+ * to be connected. Each is made by a thread of its own; who runs out of time leaves a begin or an
+ * end behind, and it cleans up if the call ever returns. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <time.h>
@@ -14,6 +15,8 @@ struct vyc_nccl_call {
   CUcontext handle;
   vyc_nccl_id id; /* of a begin, as are the next */
   int rank, size;
+  int (*give)(void *data); /* what is given, as is the next */
+  void *data;
   pthread_mutex_t lock; /* guards the rest */
   pthread_cond_t over;
   bool is_over, is_left;
@@ -22,6 +25,10 @@ struct vyc_nccl_call {
 };
 
 static _Atomic uint32_t ends; /* of communicators, from which NCCL has not returned */
+
+static bool is_end(const vyc_nccl_call *call) {
+  return call->kind == VYC_NCCL_DESTROY || call->kind == VYC_NCCL_ABORT;
+}
 
 static void free_call(vyc_nccl_call *call) {
   pthread_cond_destroy(&call->over);
@@ -34,6 +41,7 @@ static int make(const vyc_nccl_call *call, vyc_nccl_comm *comm) {
   switch (call->kind) {
   case VYC_NCCL_BEGIN: return call->nccl->ncclCommInitRank(comm, call->size, call->id, call->rank);
   case VYC_NCCL_DESTROY: return call->nccl->ncclCommDestroy(*comm);
+  case VYC_NCCL_GIVE: return call->give(call->data);
   default: return call->nccl->ncclCommAbort(*comm);
   }
 }
@@ -42,7 +50,7 @@ static void *run(void *data) {
   vyc_nccl_call *call = data;
   vyc_nccl_comm comm = call->comm;
   const int result = make(call, &comm);
-  if (call->kind != VYC_NCCL_BEGIN) atomic_fetch_sub(&ends, 1);
+  if (is_end(call)) atomic_fetch_sub(&ends, 1);
   pthread_mutex_lock(&call->lock);
   call->result = result;
   call->comm = comm;
@@ -104,6 +112,15 @@ vyc_nccl_call *vyc__nccl_end(vyc_nccl_call_kind kind, vyc_context *context, cons
   return NULL;
 }
 
+vyc_nccl_call *vyc__nccl_other(vyc_context *context, const vyc_nccl *nccl, int (*give)(void *data),
+                               void *data) {
+  vyc_nccl_call *call = new_call(VYC_NCCL_GIVE, context, nccl);
+  if (call == NULL) return NULL;
+  call->give = give;
+  call->data = data;
+  return start(call) ? call : NULL;
+}
+
 void vyc__nccl_await_ends(int64_t timeout_ns) {
   const uint64_t limit = vyc__now_ns() + (uint64_t)timeout_ns;
   while (atomic_load(&ends) != 0 && vyc__now_ns() < limit) vyc__sleep_us(1000);
@@ -118,15 +135,27 @@ static struct timespec at_limit(int64_t timeout_ns) {
   return at;
 }
 
-bool vyc__nccl_await(vyc_nccl_call *call, int64_t timeout_ns, int *result_out,
-                     vyc_nccl_comm *comm_out) {
+/* The lock is held. */
+static bool await_end(vyc_nccl_call *call, int64_t timeout_ns) {
   const struct timespec limit = at_limit(timeout_ns < 0 ? 0 : timeout_ns);
-  pthread_mutex_lock(&call->lock);
   int error = 0;
   while (!call->is_over && error == 0)
     error = timeout_ns < 0 ? pthread_cond_wait(&call->over, &call->lock)
                            : pthread_cond_timedwait(&call->over, &call->lock, &limit);
-  const bool is_over = call->is_over;
+  return call->is_over;
+}
+
+bool vyc__nccl_is_over(vyc_nccl_call *call, int64_t timeout_ns) {
+  pthread_mutex_lock(&call->lock);
+  const bool is_over = await_end(call, timeout_ns);
+  pthread_mutex_unlock(&call->lock);
+  return is_over;
+}
+
+bool vyc__nccl_await(vyc_nccl_call *call, int64_t timeout_ns, int *result_out,
+                     vyc_nccl_comm *comm_out) {
+  pthread_mutex_lock(&call->lock);
+  const bool is_over = await_end(call, timeout_ns);
   call->is_left = !is_over;
   *result_out = call->result;
   *comm_out = call->comm;

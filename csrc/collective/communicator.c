@@ -90,10 +90,25 @@ static void communicator_destroy(vyc_child *child) {
   close_membership((vyc_communicator *)child, NULL);
 }
 
+static vyc_status make_peers(vyc_communicator *c) {
+  const size_t words = ((size_t)c->size + 63) / 64;
+  for (int side = 0; side < 2; side++) {
+    c->peers[side] = calloc(words, sizeof *c->peers[side]);
+    if (c->peers[side] == NULL)
+      return vyc__fail(VYC_E_MEMORY, "communicator", "out of host memory");
+  }
+  return VYC_OK;
+}
+
+static void free_peers(const vyc_communicator *c) {
+  for (int side = 0; side < 2; side++) free(c->peers[side]);
+}
+
 static void communicator_finish(vyc_child *child) {
   vyc_communicator *c = (vyc_communicator *)child;
   vyc__one_shot_free(c);
   await_ending(c, 0);
+  free_peers(c);
   pthread_mutex_destroy(&c->captors_lock);
   pthread_mutex_destroy(&c->look_lock);
   pthread_mutex_destroy(&c->lock);
@@ -120,15 +135,17 @@ static vyc_status make(vyc_communicator **communicator_out, vyc_context *context
   vyc_communicator *c = calloc(1, sizeof *c);
   if (c == NULL) return vyc__fail(VYC_E_MEMORY, "communicator", "out of host memory");
   vyc_scope scope;
-  const vyc_status status = vyc__enter(context, &scope);
+  c->size = size;
+  vyc_status status = make_peers(c);
+  if (status == VYC_OK) status = vyc__enter(context, &scope);
   if (status != VYC_OK) {
+    free_peers(c);
     free(c);
     return status;
   }
   c->nccl = nccl;
   c->comm = comm;
   c->rank = rank;
-  c->size = size;
   c->leaver.end = end_at_exit;
   pthread_mutex_init(&c->lock, NULL);
   pthread_mutex_init(&c->look_lock, NULL);

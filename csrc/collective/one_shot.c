@@ -62,7 +62,7 @@ vyc_status vyc__one_shot_check(const vyc_communicator *c, uint64_t most_bytes) {
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-bool vyc__one_shot_takes(vyc_communicator *c, uint64_t bytes) {
+bool vyc__one_shot_takes(const vyc_communicator *c, uint64_t bytes) {
   const vyc_one_shot *o = atomic_load_explicit(&c->one_shot, memory_order_acquire);
   return o != NULL && bytes <= atomic_load_explicit(&o->limit, memory_order_relaxed);
 }

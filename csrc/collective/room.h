@@ -30,7 +30,8 @@ struct vyc_communicator {
   const vyc_nccl *nccl;
   vyc_nccl_comm comm;
   int32_t rank, size;
-  pthread_mutex_t lock; /* NCCL allows one call at a time; held over its calls, which may wait */
+  vyc_claim turn; /* of the thread that NCCL works for: it allows one call at a time */
+  pthread_mutex_t lock; /* held over NCCL's calls, but not where a group ends, which may wait */
   pthread_mutex_t look_lock; /* behind the other: held by a look at it, while `comm` must stay */
   _Atomic bool ended; /* aborted or closed; `comm` is gone then */
   _Atomic(vyc_nccl_call *) ending; /* NCCL's end of it, which nobody has waited for yet */
@@ -45,6 +46,11 @@ struct vyc_communicator {
   bool is_watched; /* the event was recorded and is not known to have been reached */
   uint64_t since_ns; /* when it was recorded */
   _Atomic(vyc_one_shot *) one_shot; /* NULL: all goes by NCCL */
+  /* What NCCL has connected ranks for: of each kind a bit for each power of two of bytes, because
+   * it chooses among ways by size; and the ranks to which this has sent, and from which received.
+   */
+  _Atomic uint64_t connected[VYC_SEND];
+  _Atomic uint64_t *peers[2];
   pthread_mutex_t captors_lock;
   vyc_captor *captors;
   vyc_leaver leaver;
@@ -57,18 +63,35 @@ vyc_status vyc__collective_check(const vyc_communicator *communicator,
                                  const vyc_collective *collective);
 vyc_status vyc__collective_give(vyc_communicator *communicator, const vyc_collective *collective,
                                 CUstream stream);
+const char *vyc__collective_name(const vyc_collective *collective);
 /* How many bytes it reads, or writes. */
 uint64_t vyc__collective_bytes(const vyc_communicator *communicator,
                                const vyc_collective *collective, bool written);
 /* NCCL's call and its result. The caller holds the lock. */
 int vyc__nccl_give(const vyc_communicator *communicator, const vyc_collective *collective,
                    CUstream stream);
+extern _Thread_local bool vyc__is_starting; /* this thread starts a group, which is one call */
 /* Around calls in which NCCL may wait for other ranks. */
 void vyc__call_begins(vyc_communicator *communicator);
 void vyc__call_ends(vyc_communicator *communicator);
 /* What the thread that watches looks at. The caller holds the lock. */
 void vyc__collective_note(vyc_communicator *communicator, const vyc_collective *collective,
                           CUstream stream);
+
+/* ---- starting.c ---- */
+
+/* One collective of a group, whose buffers are held until it ends. */
+typedef struct vyc_noted {
+  vyc_communicator *communicator;
+  vyc_collective collective;
+  vyc_launch_stream on;
+  uint32_t taken;
+} vyc_noted;
+
+vyc_status vyc__collectives_start(const vyc_nccl *nccl, const vyc_noted *all, uint32_t count);
+/* The communicators of all are this thread's to use NCCL with, until it drops `turn` of each.
+ * Refused where it is inside a call of one of them, asking its host. */
+vyc_status vyc__take_turns(const vyc_noted *all, uint32_t count);
 
 /* ---- apart.c ---- */
 
@@ -77,7 +100,8 @@ void vyc__collective_note(vyc_communicator *communicator, const vyc_collective *
 typedef enum vyc_nccl_call_kind {
   VYC_NCCL_BEGIN,
   VYC_NCCL_DESTROY,
-  VYC_NCCL_ABORT
+  VYC_NCCL_ABORT,
+  VYC_NCCL_GIVE
 } vyc_nccl_call_kind;
 
 /* NULL: no thread could be started. */
@@ -85,12 +109,27 @@ vyc_nccl_call *vyc__nccl_begin(vyc_context *context, const vyc_nccl *nccl, const
                                int32_t rank, int32_t size);
 vyc_nccl_call *vyc__nccl_end(vyc_nccl_call_kind kind, vyc_context *context, const vyc_nccl *nccl,
                              vyc_nccl_comm comm);
+/* Call `give`, whose result is that of the call, in a thread of its own. */
+vyc_nccl_call *vyc__nccl_other(vyc_context *context, const vyc_nccl *nccl, int (*give)(void *data),
+                               void *data);
+/* Whether it is over, or will be within the time. */
+bool vyc__nccl_is_over(vyc_nccl_call *call, int64_t timeout_ns);
 /* The call is over after this, or (false, after the time; negative: no limit) left behind. */
 bool vyc__nccl_await(vyc_nccl_call *call, int64_t timeout_ns, int *result_out,
                      vyc_nccl_comm *comm_out);
 
 /* Wait for the ends of communicators that have begun, also those left behind. */
 void vyc__nccl_await_ends(int64_t timeout_ns);
+
+/* ---- connecting.c ---- */
+
+/* Whether NCCL may keep the call of a collective until other ranks make theirs. */
+bool vyc__may_be_kept(const vyc_communicator *communicator, const vyc_collective *collective);
+/* It was given, so that the next like it is not kept. */
+void vyc__connected(vyc_communicator *communicator, const vyc_collective *collective);
+/* Call `give`, which NCCL may keep, while the calling thread asks the host whether to go on; if
+ * not, the communicator ends. No lock or claim is held. Returns the result of `give`. */
+int vyc__give_asking(vyc_communicator *communicator, int (*give)(void *data), void *data);
 
 /* ---- exit.c ---- */
 
@@ -150,7 +189,7 @@ bool vyc__communicator_enter(vyc_context *context, vyc_scope *scope);
 /* ---- one_shot.c ---- */
 
 /* Whether all-reduces of so many bytes go in one shot. */
-bool vyc__one_shot_takes(vyc_communicator *communicator, uint64_t bytes);
+bool vyc__one_shot_takes(const vyc_communicator *communicator, uint64_t bytes);
 /* The caller holds the lock. */
 vyc_status vyc__one_shot_give(vyc_communicator *communicator, const vyc_collective *collective,
                               uint64_t bytes, CUstream stream);

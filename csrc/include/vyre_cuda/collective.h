@@ -21,6 +21,13 @@ enum { VYC_COMMUNICATOR_ID_BYTES = 128 };
 VYC_API vyc_status vyc_nccl_open(const char *path);
 /* Its version: major * 10000 + minor * 100 + patch. VYC_E_UNSUPPORTED: it was not opened. */
 VYC_API vyc_status vyc_nccl_version(int32_t *version_out);
+typedef int (*vyc_nccl_question)(void);
+/* NCCL connects ranks when they first need it, and keeps a call of vyc_communicator_run or
+ * vyc_collectives_end until the others make theirs. Meanwhile the calling thread calls `ask` some
+ * twenty times a second, without a lock of this library; if that does not return 0, the
+ * communicator is ended (see vyc_communicator_abort), and the call fails. NULL, as at first: NCCL's
+ * calls are made by the calling thread itself. */
+VYC_API void vyc_nccl_ask(vyc_nccl_question ask);
 /* Write the VYC_COMMUNICATOR_ID_BYTES bytes of a new group to id_out: one rank makes them, and all
  * get them before they create their communicators. VYC_E_UNSUPPORTED: NCCL was not opened.
  * VYC_E_COMMUNICATION: it failed. */

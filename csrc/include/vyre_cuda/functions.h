@@ -155,6 +155,7 @@
   X(vyc_module_parameter)                      \
   X(vyc_module_release)                        \
   X(vyc_module_resident_blocks)                \
+  X(vyc_nccl_ask)                              \
   X(vyc_nccl_open)                             \
   X(vyc_nccl_unique_id)                        \
   X(vyc_nccl_version)                          \

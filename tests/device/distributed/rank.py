@@ -484,6 +484,65 @@ def _all_are_in_the_first(comm: vc.distributed.Communicator, but: int) -> Callab
     return lambda states: all(states.get(rank, {}).get("issued", 0) > 0 for rank in ranks)
 
 
+def _interrupt_in_the_first(comm: vc.distributed.Communicator) -> None:
+    """Rank 0 alone, by a signal of its own, once it is in the call in which NCCL waits for rank 1."""
+    here, is_in = comm._watcher.session, _all_are_in_the_first(comm, 1)
+
+    def interrupt() -> None:
+        assert here is not None
+        while not is_in(here.states() or {}):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+
+
+def interrupted_in_the_first(device: vc.Device) -> None:
+    """Ctrl-C in the call in which NCCL keeps rank 0, alone and at the end of a group: rank 1 does not make its own."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def alone(comm: vc.distributed.Communicator) -> None:
+        comm.all_reduce(device.zeros(4, vc.f32))
+
+    def grouped(comm: vc.distributed.Communicator) -> None:
+        x = device.zeros(4, vc.f32)
+        with comm.group():
+            comm.send(x, 1)
+            comm.recv(x, 1)
+
+    for use in (alone, grouped):
+        comm = vc.distributed.join(device, timeout=JOINS_WITHIN, small=0)
+        try:
+            with comm:
+                if comm.rank == 0:
+                    _interrupt_in_the_first(comm)
+                    use(comm)
+                _meet(comm, f"interrupted {use.__name__}")
+        except KeyboardInterrupt:
+            print("interrupted", use.__name__, comm.is_closed, device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+            _meet(comm, f"interrupted {use.__name__}")
+
+
+def signalled_in_the_first(device: vc.Device) -> None:
+    """A handler of a signal runs in that call, and what it calls of the communicator is refused; the call goes on."""
+    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:
+
+        def handle(number: int, frame: object) -> None:
+            try:
+                comm.all_reduce(device.zeros(4, vc.f32))
+            except ValueError as error:
+                print("handled", error, flush=True)
+            _come(comm, "handled")
+
+        x = device.full(4, 1.0, vc.f32)
+        if comm.rank == 0:
+            signal.signal(signal.SIGINT, handle)
+            _interrupt_in_the_first(comm)
+        else:
+            _meet(comm, "handled")
+        print("sum", comm.all_reduce(x).numpy().tolist(), flush=True)
+
+
 def killed_before_the_first(device: vc.Device) -> None:
     """The last rank ends while the others are in the call of their first collective, where NCCL connects them."""
     with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:

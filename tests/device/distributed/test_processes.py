@@ -161,6 +161,28 @@ def test_a_wait_for_a_rank_ends_by_ctrl_c_and_at_the_limit(start, gpus, scene, s
 
 
 @pytest.mark.thin
+def test_ctrl_c_ends_a_call_in_which_nccl_waits_for_another_rank(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("interrupted_in_the_first", LAUNCHERS["torchrun"], 2)
+
+    assert [status for status, _ in ended] == [0, 0], ended
+    assert ended[0][1].splitlines() == ["interrupted alone True [1, 1]", "interrupted grouped True [1, 1]"]
+
+
+@pytest.mark.thin
+def test_handlers_of_signals_run_in_a_call_in_which_nccl_waits(start, gpus):
+    if gpus < 2:
+        return
+    ended = start("signalled_in_the_first", LAUNCHERS["torchrun"], 2)
+
+    assert [status for status, _ in ended] == [0, 0], ended
+    first, second = ended[0][1].splitlines()
+    assert first.startswith("handled this thread is inside a call of the communicator, which NCCL keeps")
+    assert second == "sum [2.0, 2.0, 2.0, 2.0]"
+
+
+@pytest.mark.thin
 def test_a_rank_that_is_killed_before_all_are_connected_is_named(start, gpus):
     if gpus < 2:
         return

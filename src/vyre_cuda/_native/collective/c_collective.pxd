@@ -36,6 +36,8 @@ cdef extern from "vyre_cuda.h" nogil:
         uint32_t last_type
         uint64_t last_count
         int32_t error
+    ctypedef int (*vyc_nccl_question)() noexcept
+    void vyc_nccl_ask(vyc_nccl_question ask)
     vyc_status vyc_nccl_open(const char *path)
     vyc_status vyc_nccl_version(int32_t *version_out)
     vyc_status vyc_nccl_unique_id(uint8_t *id_out)

@@ -1,16 +1,18 @@
 # cython: language_level=3, freethreading_compatible=True
 """Collectives: NCCL's library, members of groups of devices, and what they are given."""
 cimport cython
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
+from threading import get_ident, main_thread
 
 from vyre_cuda._native.collective.c_collective cimport (
     VYC_ALL_GATHER, VYC_ALL_REDUCE, VYC_ALL_TO_ALL, VYC_BROADCAST, VYC_COMMUNICATOR_ID_BYTES, VYC_RECEIVE,
     VYC_REDUCE_SCATTER, VYC_SEND, vyc_collective, vyc_collectives_begin, vyc_collectives_cancel,
     vyc_collectives_end, vyc_communicator, vyc_communicator_abort, vyc_communicator_check, vyc_communicator_close,
     vyc_communicator_create, vyc_communicator_release, vyc_communicator_run, vyc_communicator_state,
-    vyc_communicator_watch, vyc_nccl_open, vyc_nccl_unique_id, vyc_nccl_version, VYC_ONE_SHOT_BLOCK_BYTES,
+    vyc_communicator_watch, vyc_nccl_ask, vyc_nccl_open, vyc_nccl_unique_id, vyc_nccl_version, VYC_ONE_SHOT_BLOCK_BYTES,
     VYC_INBOX_HANDLE_BYTES, vyc_collectives_run, vyc_one_shot_add, vyc_one_shot_connect, vyc_one_shot_leave,
     vyc_one_shot_left, vyc_one_shot_limit, vyc_one_shot_open, vyc_one_shot_share,
 )
@@ -28,6 +30,32 @@ ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST = VYC_ALL_REDUCE, VYC_ALL_GATH
 ALL_TO_ALL, SEND, RECEIVE = VYC_ALL_TO_ALL, VYC_SEND, VYC_RECEIVE
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "recv")
 ONE_SHOT_BLOCK_BYTES = VYC_ONE_SHOT_BLOCK_BYTES
+
+
+cdef object interruption = None  # what a handler of a signal raised while NCCL kept a call
+
+
+cdef int ask() noexcept with gil:
+    """Whether the call is to end."""
+    global interruption
+    try:
+        PyErr_CheckSignals()
+    except BaseException as error:
+        interruption = error
+        return 1
+    return 0
+
+
+cdef int check_given(vyc_status status) except -1:
+    """As `check`, of a call that NCCL may have kept. Handlers run in one thread alone."""
+    global interruption
+    if interruption is not None and get_ident() == main_thread().ident:
+        raised, interruption = interruption, None
+        raise raised
+    return check(status)
+
+
+vyc_nccl_ask(ask)
 
 
 def nccl_open(path: str | None) -> None:
@@ -65,8 +93,10 @@ class Group:
         if kind is not None:
             vyc_collectives_cancel()
             return
+        cdef vyc_status status
         with nogil:
-            check(vyc_collectives_end())
+            status = vyc_collectives_end()
+        check_given(status)
 
 
 cdef class Member:
@@ -109,12 +139,14 @@ cdef class Member:
         cdef vyc_collective w
         cdef Stream on = stream_of(self.context, stream)
         cdef tuple keep = collective_of(&w, (kind, type, op, peer, source, out, count))
+        cdef vyc_status status
         if on is not None:
             w.stream = on._h
         self.enter()
         try:
             with nogil:
-                check(vyc_communicator_run(self._h, &w))
+                status = vyc_communicator_run(self._h, &w)
+            check_given(status)
         finally:
             self.leave()
 

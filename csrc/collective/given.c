@@ -1,0 +1,233 @@
+/* Collectives, given to streams alone or in groups.
+ *
+ * They use their buffers as a launch does. NCCL gives the work of a group to the streams when the
+ * group ends, so what must follow the work (order of adopted memory, marks that were taken) is
+ * noted until then, for the thread, because NCCL's groups are the thread's. */
+#include <stdlib.h>
+
+#include "room.h"
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+typedef struct group {
+  const vyc_nccl *nccl;
+  vyc_noted *all;
+  uint32_t count, room, depth;
+} group;
+
+static _Thread_local group mine;
+
+static vyc_status after(const vyc_noted *n) {
+  const vyc_collective *w = &n->collective;
+  vyc_context *context = n->communicator->child.context;
+  vyc_argument arguments[2] = {{.kind = VYC_ARGUMENT_BUFFER}, {.kind = VYC_ARGUMENT_BUFFER}};
+  uint32_t count = 0;
+  if (w->in != NULL) arguments[count++].buffer = w->in;
+  if (w->out != NULL && w->out != w->in) arguments[count++].buffer = w->out;
+  const vyc_run run = {.argument_count = count, .arguments = arguments, .stream = w->stream};
+  return vyc__run_enqueued(context, &run, n->on.stream, n->on.slot, n->taken);
+}
+
+static void hold(const vyc_noted *n) {
+  vyc__child_retain(&n->communicator->child);
+  if (n->collective.in != NULL) vyc__child_retain(&n->collective.in->child);
+  if (n->collective.out != NULL) vyc__child_retain(&n->collective.out->child);
+  if (n->collective.stream != NULL) vyc__child_retain(&n->collective.stream->child);
+}
+
+static void let_go(const vyc_noted *n) {
+  vyc_buffer_release(n->collective.in);
+  vyc_buffer_release(n->collective.out);
+  vyc_stream_release(n->collective.stream);
+  vyc_communicator_release(n->communicator);
+}
+
+static vyc_status keep(const vyc_noted *n) {
+  if (mine.count == mine.room) {
+    const uint32_t room = mine.room * 2 + 8;
+    vyc_noted *all = realloc(mine.all, room * sizeof *all);
+    if (all == NULL) return vyc__fail(VYC_E_MEMORY, "collective", "out of host memory");
+    mine.all = all;
+    mine.room = room;
+  }
+  mine.all[mine.count++] = *n;
+  hold(n);
+  return VYC_OK;
+}
+
+vyc_status vyc_collectives_begin(void) {
+  const vyc_nccl *nccl = vyc__nccl();
+  if (nccl == NULL) return vyc__fail(VYC_E_UNSUPPORTED, "nccl", "call vyc_nccl_open first");
+  if (mine.depth == 0) mine = (group){.nccl = nccl};
+  mine.depth++;
+  return VYC_OK;
+}
+
+static void free_group(const group *g) {
+  for (uint32_t i = 0; i < g->count; i++) let_go(&g->all[i]);
+  free(g->all);
+}
+
+/* The thread has no group any more: while NCCL keeps one, the host may begin another. */
+static group leave_group(void) {
+  const group left = mine;
+  mine = (group){0};
+  return left;
+}
+
+vyc_status vyc_collectives_cancel(void) {
+  VYC_REQUIRE(mine.depth > 0);
+  const group left = leave_group();
+  free_group(&left);
+  return VYC_OK;
+}
+
+static vyc_status follow(const vyc_noted *n) {
+  vyc_context *context = n->communicator->child.context;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(context, &scope));
+  const vyc_status status = after(n);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+vyc_status vyc_collectives_end(void) {
+  VYC_REQUIRE(mine.depth > 0);
+  if (--mine.depth > 0) return VYC_OK;
+  const group all = leave_group();
+  vyc_status status = all.count > 0 ? vyc__collectives_start(all.nccl, all.all, all.count) : VYC_OK;
+  for (uint32_t i = 0; status == VYC_OK && i < all.count; i++) status = follow(&all.all[i]);
+  free_group(&all);
+  return status;
+}
+
+/* ---- one ------------------------------------------------------------------------------------ */
+
+static vyc_status prepare(vyc_noted *n) {
+  const vyc_collective *w = &n->collective;
+  vyc_context *context = n->communicator->child.context;
+  n->taken = vyc__marks_taken(context);
+  VYC_TRY(vyc__communicator_may_run(n->communicator, vyc__collective_name(w)));
+  VYC_TRY(vyc__launch_stream_of(context, &n->on, w->stream));
+  if (n->on.captured)
+    return vyc__fail(
+        VYC_E_INVALID, vyc__collective_name(w),
+        "the stream is being captured: give another one, or record the collective in a graph");
+  if (w->in != NULL) VYC_TRY(vyc__buffer_use(w->in, n->on.stream, n->on.slot));
+  if (w->out != NULL && w->out != w->in) VYC_TRY(vyc__buffer_use(w->out, n->on.stream, n->on.slot));
+  return VYC_OK;
+}
+
+static bool is_one_shot(const vyc_communicator *c, const vyc_collective *w) {
+  return w->kind == VYC_ALL_REDUCE && vyc__one_shot_takes(c, vyc__collective_bytes(c, w, false));
+}
+
+static vyc_status give_alone(const vyc_noted *n) {
+  vyc_communicator *c = n->communicator;
+  if (VYC_LIKELY(is_one_shot(c, &n->collective)))
+    return vyc__collective_give(c, &n->collective, n->on.stream);
+  if (vyc__may_be_kept(c, &n->collective)) return vyc__collectives_start(c->nccl, n, 1);
+  VYC_TRY(vyc__take_turns(n, 1));
+  const vyc_status status = vyc__collective_give(c, &n->collective, n->on.stream);
+  vyc__claim_drop(&c->turn);
+  return status;
+}
+
+static vyc_status run(vyc_noted *n) {
+  VYC_TRY(prepare(n));
+  if (VYC_UNLIKELY(mine.depth > 0)) return keep(n);
+  VYC_TRY(give_alone(n));
+  return after(n);
+}
+
+static vyc_status run_checked(vyc_communicator *communicator, const vyc_collective *collective) {
+  vyc_context *context = communicator->child.context;
+  vyc_noted n = {.communicator = communicator, .collective = *collective};
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(context, &scope));
+  const vyc_status status = run(&n);
+  vyc__leave(context, &scope);
+  return status;
+}
+
+vyc_status vyc_communicator_run(vyc_communicator *communicator, const vyc_collective *collective) {
+  VYC_REQUIRE(communicator != NULL && collective != NULL);
+  VYC_TRY(vyc__collective_check(communicator, collective));
+  return run_checked(communicator, collective);
+}
+
+/* ---- one for each of several devices --------------------------------------------------------- */
+
+#define MOST_TOGETHER 8u /* on the stack */
+
+/* Whether NCCL has no part in them; then none waits in its call for that of another device. With
+ * memory of other devices they would be ordered with these in between. */
+static bool go_in_one_shot(vyc_communicator *const *communicators, const vyc_collective *all,
+                           uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (!is_one_shot(communicators[i], &all[i]) || all[i].in->peer != NULL ||
+        all[i].out->peer != NULL)
+      return false;
+  return true;
+}
+
+static vyc_status run_each(vyc_communicator *const *communicators, const vyc_collective *all,
+                           uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) VYC_TRY(run_checked(communicators[i], &all[i]));
+  return VYC_OK;
+}
+
+static vyc_status run_in_one_shot(vyc_communicator *const *communicators, const vyc_collective *all,
+                                  uint32_t count) {
+  vyc_together t;
+  t.count = 0;
+  for (uint32_t i = 0; i < count; i++) vyc__together_add(&t, communicators[i]->child.context);
+  vyc__together_begin(&t);
+  const vyc_status status = run_each(communicators, all, count);
+  vyc__together_end(&t);
+  return status;
+}
+
+static vyc_status run_group(vyc_communicator *const *communicators, const vyc_collective *all,
+                            uint32_t count) {
+  VYC_TRY(vyc_collectives_begin());
+  const vyc_status status = run_each(communicators, all, count);
+  if (status == VYC_OK) return vyc_collectives_end();
+  vyc_collectives_cancel();
+  return status;
+}
+
+/* A group that is whole: nothing is kept beyond the call. The contexts are entered one in the other
+ * and left in the opposite order, each current again for what follows its work. */
+static vyc_status run_together(vyc_communicator *const *communicators, const vyc_collective *all,
+                               uint32_t count) {
+  vyc_noted n[MOST_TOGETHER];
+  vyc_scope scopes[MOST_TOGETHER];
+  uint32_t entered = 0;
+  vyc_status status = VYC_OK;
+  while (status == VYC_OK && entered < count) {
+    n[entered] = (vyc_noted){.communicator = communicators[entered], .collective = all[entered]};
+    status = vyc__enter_warm(communicators[entered]->child.context, &scopes[entered]);
+    if (status == VYC_OK) status = prepare(&n[entered++]);
+  }
+  if (status == VYC_OK) status = vyc__collectives_start(communicators[0]->nccl, n, count);
+  while (entered-- > 0) {
+    if (status == VYC_OK) status = after(&n[entered]);
+    vyc__leave(communicators[entered]->child.context, &scopes[entered]);
+  }
+  return status;
+}
+
+vyc_status vyc_collectives_run(vyc_communicator *const *communicators,
+                               const vyc_collective *collectives, uint32_t count) {
+  VYC_REQUIRE(count == 0 || (communicators != NULL && collectives != NULL));
+  for (uint32_t i = 0; i < count; i++) {
+    VYC_REQUIRE(communicators[i] != NULL);
+    VYC_TRY(vyc__collective_check(communicators[i], &collectives[i]));
+    VYC_TRY(vyc__communicator_may_run(communicators[i], vyc__collective_name(&collectives[i])));
+  }
+  if (mine.depth > 0 || count > MOST_TOGETHER) return run_group(communicators, collectives, count);
+  return go_in_one_shot(communicators, collectives, count)
+             ? run_in_one_shot(communicators, collectives, count)
+             : run_together(communicators, collectives, count);
+}
