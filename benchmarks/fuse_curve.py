@@ -1,10 +1,11 @@
 """What deciding which steps are merged takes, over the number of steps: needs no device.
 
-    python benchmarks/fuse_curve.py [--steps N ...] [--kinds KIND ...] [--output DIR]
+    python benchmarks/fuse_curve.py [--steps N ...] [--kinds KIND ...] [--kernels N ...] [--output DIR]
 
 For each kind of recording and number of steps, the calls of Python functions for each step, which no other work of the
-machine changes, and the CPU time of one run. Kernels are not compiled. Writes one JSON file and prints a table; some
-minutes.
+machine changes, and the CPU time of one run. Then, for one kernel of so many steps, the CPU time of deciding and of
+making its text, the least of five runs; what the driver's compiler takes is not in it. Writes one JSON file and prints
+two tables; some minutes.
 """
 
 from __future__ import annotations
@@ -126,10 +127,34 @@ def measured(kind: str, count: int) -> dict[str, Any]:
     return {"kind": kind, "steps": count, "nodes": nodes, "calls_a_step": calls, "us_a_step": us}
 
 
+def of_one_kernel(kind: str, count: int, runs: int = 5) -> dict[str, Any]:
+    """Milliseconds of deciding that the steps are one kernel, and of its text."""
+    steps = list(KINDS[kind](count))
+    (group,) = fuse.decide(steps)
+    assert group.step is not None  # they become one
+
+    def least(work: Callable[[], object]) -> float:
+        times = []
+        for _ in range(runs):
+            begin = time.process_time()
+            work()
+            times.append(1e3 * (time.process_time() - begin))
+        return min(times)
+
+    program = group.step.program
+    return {
+        "kind": kind,
+        "steps": count,
+        "decide_ms": least(lambda: fuse.decide(steps)),
+        "text_ms": least(lambda: vc.ptx(program)),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, nargs="+", default=[256, 1024, 4096])
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--kernels", type=int, nargs="+", default=[2, 4, 8, 16, 32, 64, 128, 250])
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     rows = []
@@ -140,6 +165,12 @@ def main() -> None:
             rows.append(row := measured(kind, count))
             cost = f"{row['calls_a_step']:13,.0f} {row['us_a_step']:10,.0f}"
             print(f"{kind:12} {count:7,} {row['nodes']:7,} {cost}", flush=True)
+    kernels = []
+    print(f"{'one kernel':12} {'steps':>7} {'decide ms':>10} {'text ms':>10}")
+    for kind in ("chain", "onward"):
+        for count in options.kernels:
+            kernels.append(row := of_one_kernel(kind, count))
+            print(f"{kind:12} {count:7,} {row['decide_ms']:10.1f} {row['text_ms']:10.1f}", flush=True)
     now = datetime.now(timezone.utc)
     result = {
         "benchmark": "fuse-curve",
@@ -147,6 +178,7 @@ def main() -> None:
         "commit": commit_name(),
         "python": platform.python_version(),
         "rows": rows,
+        "kernels": kernels,
     }
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / f"{now:%Y-%m-%dT%H%M%SZ}-fuse-curve.json"

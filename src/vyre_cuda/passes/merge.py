@@ -104,6 +104,7 @@ class Merge:
         self._scalars: dict[str, tuple[Type, Hashable]] = {}
         self._own: list[OwnArray] = []
         self._shared: list[SharedArray] = []
+        self._threads_of: dict[tuple[int, ...], tuple[Conditions, Key | None] | None] = {}  # by shape
         self._filled: set[str] = set()  # outs that need no clear, where the code does not show it
 
     def step(self) -> Step:
@@ -141,7 +142,7 @@ class Merge:
                     if array is None:
                         array = _Array(self._names.take(p.name), p.type, touch.span, [])
                         arrays[touch.span, p.type] = self._arrays[array.name] = array
-                    elif p.kind == "out" and any(t.step == number for t in array.touches):
+                    elif p.kind == "out" and array.touches[-1].step == number:
                         raise Refused(f"{step.program.name} has {p.name} as another of its arrays too", Kind.OVERLAP)
                     array.touches.append(touch)
                     self._touched[number].append((array, touch))
@@ -211,13 +212,12 @@ class Merge:
 
     def _fills(self, array: _Array, body: Body) -> bool:
         """Whether each element gets a value at the top of the step, before any is read."""
-        extents = array.span.shape[::-1]  # by axis of the threads: the last index is along x
-        threads = self._places.launched.axes
-        if len(extents) > len(threads) or any(n - 1 > high for n, (_, high) in zip(extents, threads, strict=False)):
+        if array.span.shape not in self._threads_of:
+            self._threads_of[array.span.shape] = self._threads(array.span.shape)
+        found_for = self._threads_of[array.span.shape]
+        if found_for is None:
             return False
-        whole = Conditions(tuple((0, extents[axis] - 1 if axis < len(extents) else 0) for axis in range(len(threads))))
-        ids = tuple(Id(self._index, "global_id", axis) for axis in range(len(extents)))[::-1]
-        own = self._places.key(ids[0] if len(ids) == 1 else Position(self._index, ids), whole)
+        whole, own = found_for
 
         def stores(part: Body, here: Conditions) -> bool | None:
             """None: it neither reads nor fills the array."""
@@ -234,6 +234,16 @@ class Merge:
             return None
 
         return bool(stores(body, self._places.launched))
+
+    def _threads(self, shape: tuple[int, ...]) -> tuple[Conditions, Key | None] | None:
+        """Which threads have an element each of an array of this shape, and which one; None: there are too few."""
+        extents = shape[::-1]  # by axis of the threads: the last index is along x
+        threads = self._places.launched.axes
+        if len(extents) > len(threads) or any(n - 1 > high for n, (_, high) in zip(extents, threads, strict=False)):
+            return None
+        whole = Conditions(tuple((0, extents[axis] - 1 if axis < len(extents) else 0) for axis in range(len(threads))))
+        ids = tuple(Id(self._index, "global_id", axis) for axis in range(len(extents)))[::-1]
+        return whole, self._places.key(ids[0] if len(ids) == 1 else Position(self._index, ids), whole)
 
     def _join(self, out: list[Stmt], body: Body) -> None:
         """Append the statements; those under the same condition as the last branch go into it."""

@@ -54,6 +54,7 @@ class Places:
         self.lets: dict[str, Expr] = {}
         self._scalars: dict[str, int] = {}
         self._immutable: set[str] = set()
+        self._saying: dict[int, tuple[Expr, Conditions | None]] = {}  # by identity, so the conditions are kept
 
     # ---- expressions ----
 
@@ -197,9 +198,15 @@ class Places:
 
     def same(self, a: Expr, b: Expr) -> bool:
         """Whether both conditions have one value, the same for every thread, as long as both can be read."""
-        if not self.is_stable(self.written_out(a)) or not self.is_stable(self.written_out(b)):
-            return False
-        return self.assumed(self.launched, a) == self.assumed(self.launched, b)
+        one, other = self._said(a), self._said(b)
+        return one is not None and one == other
+
+    def _said(self, condition: Expr) -> Conditions | None:
+        """What holds of all threads where it is so, once for each condition; None: it may change."""
+        if id(condition) not in self._saying:
+            is_stable = self.is_stable(self.written_out(condition))
+            self._saying[id(condition)] = condition, self.assumed(self.launched, condition) if is_stable else None
+        return self._saying[id(condition)][1]
 
 
 def hull(all_of: Iterable[Conditions]) -> Conditions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -263,3 +264,18 @@ def test_the_random_recordings_find_a_wrong_merge(monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(AssertionError, match="recording"):
         compare(lambda p, **given: vc.evaluate(p, **given), 0, 500)
+
+
+def test_a_step_of_a_long_chain_takes_no_longer_to_merge() -> None:
+    """By calls of functions, which nothing else on the machine changes."""
+
+    def calls(count: int) -> float:
+        steps = [first()]
+        steps += [recorded(shift(of=k), {"x": array(1 + k % 2), "z": array(2 - k % 2)}) for k in range(count - 1)]
+        profile = cProfile.Profile()
+        profile.runcall(merge, steps)
+        return sum(entry.callcount for entry in profile.getstats()) / count
+
+    calls(50)  # what is imported when it is first needed
+
+    assert calls(400) <= calls(50)
