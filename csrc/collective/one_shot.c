@@ -188,6 +188,8 @@ vyc_status vyc__one_shot_give(vyc_communicator *c, const vyc_collective *w, uint
   vyc_one_shot *o = atomic_load(&c->one_shot);
   vyc_scope scope;
   if (bytes == 0) return VYC_OK;
+  if (VYC_LIKELY(!vyc__is_starting))
+    return launch(c, o, w, bytes, stream); /* it has been entered */
   VYC_TRY(vyc__enter_warm(c->child.context, &scope));
   const vyc_status status = launch(c, o, w, bytes, stream);
   vyc__leave(c->child.context, &scope);

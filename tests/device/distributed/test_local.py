@@ -94,6 +94,31 @@ def test_all_devices_are_given_an_all_reduce_with_few_driver_calls(devices, emul
         assert [out.numpy().tolist() for out in outs] == [[len(devices)] * N] * len(devices)
 
 
+@pytest.mark.emulator
+@pytest.mark.parametrize("is_measured", [False, True])
+def test_an_all_reduce_in_one_shot_takes_a_launch_of_each_device_and_little_else(devices, emulator, is_measured):
+    """Also in a group whose NCCL has connected, as where both ways are measured."""
+    with vc.distributed.local(devices, small=1 << 14) as comm:
+        xs = [device.full(4, 1.0, vc.f32) for device in devices]
+        if is_measured:
+            comm.all_reduce([device.zeros(1 << 13, vc.f32) for device in devices])
+        for rank in comm.ranks:
+            rank._watcher.stop()  # it makes calls of its own
+        for _ in range(3):
+            comm.all_reduce(xs, op="max")
+        before = {name: emulator.count(name) for name in emulator.functions()}
+
+        comm.all_reduce(xs, op="max")
+
+        made = {name: emulator.count(name) - count for name, count in before.items()}
+        n = len(devices)  # each context becomes the thread's, and the one before again
+        assert {name: count for name, count in made.items() if count} == {
+            "cuCtxGetCurrent": n,
+            "cuCtxSetCurrent": 2 * n,
+            "cuGraphLaunch": n,
+        }
+
+
 def test_out_leaves_the_arrays_as_they_are(comm):
     hosts = _hosts(comm, np.dtype(np.float32))
     xs = _put(comm, hosts)
