@@ -1,0 +1,1 @@
+"""Every rule about floats against exact arithmetic."""
