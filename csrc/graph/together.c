@@ -7,7 +7,8 @@
  *    anything that this thread has yet to do; that is also why graphs with collectives are launched
  *    in the same order everywhere (see vyc_graph_add_collectives).
  *  - Everything else that could wait for a device (a new driver graph, its memory and code) is
- *    done, for all, before the first launch; the executable graphs are uploaded when they are made.
+ *    done, for all, before the first launch. Only the upload of a new executable graph is part of
+ *    its launch: it is on the graph's own device, which has nothing of these launches before.
  * So if one of them cannot be launched, none is. */
 #include <stdio.h>
 
