@@ -27,7 +27,7 @@
 
 #define API __attribute__((visibility("default")))
 enum { OK, CUDA_FAILED, SYSTEM, INTERNAL, INVALID_ARGUMENT, INVALID_USAGE };
-enum { RANKS = 8, PAYLOAD = 8 << 20, LETTER = 1 << 20 };
+enum { RANKS = 9, PAYLOAD = 8 << 20, LETTER = 1 << 20 };
 enum { ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, SEND, RECV };
 
 typedef struct what {

@@ -543,6 +543,13 @@ def signalled_in_the_first(device: vc.Device) -> None:
         print("sum", comm.all_reduce(x).numpy().tolist(), flush=True)
 
 
+def one_too_many(device: vc.Device) -> None:
+    """For all-reduces in one shot, so NCCL does them."""
+    with _join(device) as comm:
+        x = device.full(4, comm.rank, vc.i32)
+        print("sum", comm.all_reduce(x).numpy().tolist(), comm.small, comm.small_refusal, flush=True)
+
+
 def killed_before_the_first(device: vc.Device) -> None:
     """The last rank ends while the others are in the call of their first collective, where NCCL connects them."""
     with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:

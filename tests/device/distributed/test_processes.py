@@ -287,6 +287,19 @@ def test_small_all_reduces_need_no_nccl_between_processes(start, gpus, size):
 
 @pytest.mark.thin
 @pytest.mark.emulator
+def test_more_ranks_than_small_all_reduces_can_have_use_nccl(start):
+    """Nine, of which some share a device."""
+
+    def place(rank: int, size: int, port: int) -> dict[str, str]:
+        return LAUNCHERS["torchrun"](rank, size, port) | {"LOCAL_RANK": str(rank % 2)}
+
+    for status, output in start("one_too_many", place, 9):
+        assert status == 0, output
+        assert output == "sum [36, 36, 36, 36] 0 rank 0: 9 ranks; at most 8 are possible\n"
+
+
+@pytest.mark.thin
+@pytest.mark.emulator
 def test_where_a_rank_cannot_share_memory_all_know_why_and_use_nccl(start):
     for status, output in start("cannot_share", LAUNCHERS["torchrun"], 2):
         assert status == 0, output
