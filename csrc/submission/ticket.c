@@ -21,7 +21,7 @@ void vyc__ticket_begin(vyc_ticket *ticket, const vyc_ticket_kind *kind, void *ru
   ticket->kind = kind;
   ticket->run = run;
   ticket->prepared = prepared;
-  vyc__child_retain(&prepared->child);
+  kind->hold(ticket);
 }
 
 static void ticket_unref(vyc_ticket *ticket) {
@@ -59,7 +59,8 @@ static vyc_status outcome(const vyc_ticket *ticket) {
 }
 
 /* Check once, or wait, unless another thread has the submission. */
-static bool look_at_submission(vyc_ticket *ticket, int64_t timeout_ns) {
+static bool look_at_submission(vyc_ticket *ticket, int64_t timeout_ns, vyc_scope *scope) {
+  (void)scope;
   vyc_submission *submission = ticket->run;
   int expected = SUBMISSION_FLIGHT;
   if (!atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED))
@@ -74,11 +75,11 @@ static bool look_at_submission(vyc_ticket *ticket, int64_t timeout_ns) {
   return true;
 }
 
-static vyc_status wait_for_ticket(vyc_ticket *ticket, int64_t timeout_ns) {
-  const uint64_t begin = vyc__now_ns();
+static vyc_status wait_for_ticket(vyc_ticket *ticket, int64_t timeout_ns, vyc_scope *scope) {
+  const uint64_t begin = timeout_ns < 0 ? 0 : vyc__now_ns();
   int64_t left = timeout_ns;
   for (;;) {
-    const bool looked = ticket->kind->look(ticket, left);
+    const bool looked = ticket->kind->look(ticket, left, scope);
     if (vyc__ticket_is_done(ticket)) return outcome(ticket);
     if (timeout_ns >= 0) {
       const uint64_t waited = vyc__now_ns() - begin;
@@ -90,14 +91,21 @@ static vyc_status wait_for_ticket(vyc_ticket *ticket, int64_t timeout_ns) {
   }
 }
 
+/* A context of the host may be gone, and with it what a look reads. */
+static vyc_status enter(const vyc_ticket *ticket, vyc_context *context, vyc_scope *scope) {
+  return ticket->kind->looks_quietly && VYC_LIKELY(!context->host.owns_context)
+             ? vyc__enter_quietly(context, scope)
+             : vyc__enter(context, scope);
+}
+
 vyc_status vyc_ticket_wait(vyc_ticket *ticket, int64_t timeout_ns) {
   VYC_REQUIRE(ticket != NULL);
   if (vyc__ticket_is_done(ticket)) return outcome(ticket);
   vyc_context *context = ticket->prepared->child.context;
   vyc_scope scope;
-  VYC_TRY(vyc__enter(context, &scope));
+  VYC_TRY(enter(ticket, context, &scope));
   vyc__scope_rest(&scope);
-  const vyc_status status = wait_for_ticket(ticket, timeout_ns);
+  const vyc_status status = wait_for_ticket(ticket, timeout_ns, &scope);
   vyc__scope_go_on(&scope);
   if (timeout_ns != 0 && status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   vyc__leave(context, &scope);
@@ -130,8 +138,13 @@ static void abandon_submission(vyc_ticket *ticket) {
   }
 }
 
+static void hold_prepared(const vyc_ticket *ticket) { vyc__child_retain(&ticket->prepared->child); }
+static void let_go_of_prepared(const vyc_ticket *ticket) { vyc_prepared_release(ticket->prepared); }
+
 static const vyc_ticket_kind of_submission = {.look = look_at_submission,
-                                              .abandon = abandon_submission};
+                                              .abandon = abandon_submission,
+                                              .hold = hold_prepared,
+                                              .let_go = let_go_of_prepared};
 
 void vyc__ticket_attach(vyc_ticket *ticket, vyc_submission *submission) {
   vyc__ticket_begin(ticket, &of_submission, submission, submission->prepared);
@@ -140,24 +153,19 @@ void vyc__ticket_attach(vyc_ticket *ticket, vyc_submission *submission) {
 
 void vyc_ticket_release(vyc_ticket *ticket) {
   if (ticket == NULL) return;
-  vyc_prepared *prepared = ticket->prepared;
   /* In a forked child the thread that had claimed the submission does not exist. */
-  if (!vyc__is_forked(prepared->child.context)) ticket->kind->abandon(ticket);
-  ticket_unref(ticket);
-  vyc_prepared_release(prepared);
+  if (!vyc__is_forked(vyc__ticket_context(ticket))) ticket->kind->abandon(ticket);
+  vyc__ticket_let_go(ticket);
 }
 
 void vyc__ticket_hold(vyc_ticket *ticket) {
   atomic_fetch_add_explicit(&ticket->references, 1, memory_order_relaxed);
-  vyc__child_retain(&ticket->prepared->child);
-  if (ticket->kind->hold != NULL) ticket->kind->hold(ticket);
+  ticket->kind->hold(ticket);
 }
 
 void vyc__ticket_let_go(vyc_ticket *ticket) {
-  vyc_prepared *prepared = ticket->prepared;
-  if (ticket->kind->let_go != NULL) ticket->kind->let_go(ticket);
+  ticket->kind->let_go(ticket);
   ticket_unref(ticket);
-  vyc_prepared_release(prepared);
 }
 
 vyc_context *vyc__ticket_context(const vyc_ticket *ticket) {

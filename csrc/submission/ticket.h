@@ -7,14 +7,14 @@
 /* The functions of tickets of one kind of runs. */
 typedef struct vyc_ticket_kind {
   /* Check once, or wait; false: another thread is at it. Completes the ticket if the run has ended.
-   */
-  bool (*look)(vyc_ticket *ticket, int64_t timeout_ns);
+   * The thread has entered the context with `scope`. */
+  bool (*look)(vyc_ticket *ticket, int64_t timeout_ns, vyc_scope *scope);
   /* Nothing may write to the result memory once this returns. */
   void (*abandon)(vyc_ticket *ticket);
-  /* What a look needs is held for a second holder, and given back; NULL: the prepared kernel, which
-   * each holder has, is enough. */
+  /* What each holder has, so that a look finds the run and its prepared kernel. */
   void (*hold)(const vyc_ticket *ticket);
   void (*let_go)(const vyc_ticket *ticket);
+  bool looks_quietly; /* it makes the context current where it needs that */
 } vyc_ticket_kind;
 
 struct vyc_ticket {
@@ -22,7 +22,7 @@ struct vyc_ticket {
   _Atomic bool done;
   const vyc_ticket_kind *kind;
   void *run; /* of that kind */
-  vyc_prepared *prepared; /* the holder's reference; the run does not need it */
+  vyc_prepared *prepared;
   bool timed;
   uint64_t begin_ns, submitted_ns; /* of a timed run */
   vyc_timing timing; /* of a timed run; valid once done */

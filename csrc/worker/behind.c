@@ -81,7 +81,7 @@ vyc_status vyc__behind_finish(vyc_worker *worker, int64_t timeout_ns) {
 static vyc_status wait_for_ring(CUstream stream, vyc_ring *ring) {
   vyc_worker *worker = ring->worker;
   vyc_context *context = worker->child.context;
-  const uint32_t last = ring->next - 1;
+  const uint32_t last = *ring->next - 1;
   VYC_CU_RESULT;
   if (vyc__ring_is_answered(ring, last)) return VYC_OK;
   if (atomic_load(&worker->pauses) != 0)

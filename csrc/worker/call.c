@@ -31,8 +31,7 @@ static void empty(vyc_worker_call *call) {
 }
 
 static _Atomic(vyc_worker_call *) *spare_of_thread(vyc_worker *worker) {
-  const uint64_t hash = (uint64_t)vyc__thread_pointer() * UINT64_C(0x9e3779b97f4a7c15);
-  return &worker->spares[hash >> (64 - WORKER_SPARES_BITS)].call;
+  return &worker->spares[vyc__thread_number() % WORKER_SPARES].call;
 }
 
 void vyc__call_free(vyc_worker_call *call) {
@@ -198,7 +197,7 @@ static vyc_status put_parts(vyc_worker_call *call, uint32_t kernel, const vyc_ru
 static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
   vyc_worker *worker = call->worker;
   vyc_ring *ring = call->parts[0].ring;
-  const uint32_t before = ring->next;
+  const uint32_t before = *ring->next;
   for (uint32_t i = 0; i < call->clear_count; i++)
     put_clear(call, run, call->clears[i], call->is_behind && i == 0);
   if (VYC_LIKELY(!vyc__grid_is_empty(run->grid))) {

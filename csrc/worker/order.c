@@ -71,7 +71,8 @@ static vyc_ring *choose(vyc_worker *worker) {
  * for. */
 static uint32_t spread(vyc_worker_call *call, const uint32_t grid[3]) {
   vyc_worker *worker = call->worker;
-  const uint64_t most = (uint64_t)grid[0] * grid[1] * grid[2] / WORKER_PART_BLOCKS;
+  const uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+  const uint64_t most = blocks < WORKER_SPREAD_BLOCKS ? 1 : blocks / WORKER_PART_BLOCKS;
   uint32_t count = 0;
   for (uint32_t i = 0; i < worker->ring_count && count < most; i++) {
     vyc_ring *ring = &worker->rings[(worker->turn + i) % worker->ring_count];

@@ -43,7 +43,7 @@ static _Atomic uint64_t *end_of(const vyc_ring *ring) {
 }
 
 void vyc__ring_begin(vyc_ring *ring, uint32_t first) {
-  ring->next = first;
+  *ring->next = first;
   atomic_store(end_of(ring), first);
   for (uint32_t i = 0; i < WORKER_SLOTS; i++) {
     const uint32_t number = first + i;
@@ -59,12 +59,12 @@ bool vyc__ring_is_answered(const vyc_ring *ring, uint32_t number) {
 }
 
 bool vyc__ring_is_empty(const vyc_ring *ring) {
-  return vyc__ring_is_answered(ring, ring->next - 1);
+  return vyc__ring_is_answered(ring, *ring->next - 1);
 }
 
 bool vyc__ring_has_room(const vyc_ring *ring, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    if (!vyc__ring_is_answered(ring, ring->next + i - WORKER_SLOTS)) return false;
+    if (!vyc__ring_is_answered(ring, *ring->next + i - WORKER_SLOTS)) return false;
   return true;
 }
 
@@ -92,7 +92,7 @@ static uint32_t put_block(_Atomic uint64_t *slot, uint32_t number, const uint8_t
 }
 
 uint32_t vyc__ring_put(vyc_ring *ring, const worker_slot *given) {
-  const uint32_t number = ring->next++;
+  const uint32_t number = (*ring->next)++;
   _Atomic uint64_t *slot = slot_of(ring, number);
   const bool fits = VYC_LIKELY(given->bytes <= WORKER_SLOT_BYTES);
   const uint32_t words = put_block(slot, number, given->block, fits ? given->bytes : 0);
@@ -111,11 +111,12 @@ uint32_t vyc__ring_put(vyc_ring *ring, const worker_slot *given) {
 }
 
 void vyc__ring_take_back(vyc_ring *ring, uint32_t before) {
-  while (ring->next != before) {
-    ring->next--;
-    atomic_store_explicit(slot_of(ring, ring->next), (uint64_t)(ring->next - WORKER_SLOTS) << 32,
+  for (uint32_t number = *ring->next; number != before;) {
+    number--;
+    atomic_store_explicit(slot_of(ring, number), (uint64_t)(number - WORKER_SLOTS) << 32,
                           memory_order_release);
   }
+  *ring->next = before;
 }
 
 bool vyc__ring_is_running(const vyc_ring *ring) {
@@ -204,7 +205,7 @@ vyc_status vyc__ring_go_on(vyc_ring *ring, vyc_scope *scope) {
   if (VYC_LIKELY(vyc__ring_is_running(ring)) || vyc__worker_is_paused(ring->worker)) return VYC_OK;
   vyc_worker *worker = ring->worker;
   VYC_TRY(vyc__worker_enter(worker->child.context, scope));
-  return launch_it(ring, (stay){worker->idle_ns, busy_ns(worker), ring->next - WORKER_SLOTS - 1});
+  return launch_it(ring, (stay){worker->idle_ns, busy_ns(worker), *ring->next - WORKER_SLOTS - 1});
 }
 
 vyc_status vyc__ring_go_until(vyc_ring *ring, uint32_t last) {

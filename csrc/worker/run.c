@@ -24,16 +24,19 @@ static vyc_status submit(vyc_worker *worker, vyc_worker_call **call_out, uint32_
 
 /* ---- tickets --------------------------------------------------------------------------------- */
 
-static bool look_at_call(vyc_ticket *ticket, int64_t timeout_ns) {
+static bool look_at_call(vyc_ticket *ticket, int64_t timeout_ns, vyc_scope *scope) {
   vyc_worker_call *call = ticket->run;
   int expected = CALL_FLIGHT;
   if (!atomic_compare_exchange_strong(&call->state, &expected, CALL_CLAIMED)) return false;
   const bool mine = call->ticket == ticket; /* otherwise it was used again: this ticket is done */
+  call->scope = scope;
   const vyc_status status = mine ? vyc__call_wait(call, timeout_ns) : VYC_NOT_READY;
-  if (status == VYC_NOT_READY)
-    vyc__call_set(call, CALL_FLIGHT);
-  else
+  if (status != VYC_NOT_READY) {
     vyc__call_collect(call, status);
+  } else {
+    call->scope = NULL;
+    vyc__call_set(call, CALL_FLIGHT);
+  }
   return true;
 }
 
@@ -51,7 +54,6 @@ static bool wait_for_release(vyc_worker_call *call) {
 /* Results in device memory cannot be dropped: who uses them next does not know of the call. */
 static void abandon_call(vyc_ticket *ticket) {
   vyc_worker_call *call = ticket->run;
-  vyc_worker *worker = call->worker;
   while (!vyc__ticket_is_done(ticket)) {
     int expected = CALL_FLIGHT;
     if (atomic_compare_exchange_strong(&call->state, &expected, CALL_CLAIMED)) {
@@ -64,10 +66,9 @@ static void abandon_call(vyc_ticket *ticket) {
     }
     vyc__sleep_us(VYC_SLEEP_MIN_US);
   }
-  vyc_worker_release(worker);
 }
 
-/* The call is a part of the worker. */
+/* The call is a part of the worker, which keeps its kernels. */
 static void hold_worker(const vyc_ticket *ticket) {
   const vyc_worker_call *call = ticket->run;
   vyc__child_retain(&call->worker->child);
@@ -78,8 +79,11 @@ static void let_go_of_worker(const vyc_ticket *ticket) {
   vyc_worker_release(call->worker);
 }
 
-static const vyc_ticket_kind of_call = {
-    .look = look_at_call, .abandon = abandon_call, .hold = hold_worker, .let_go = let_go_of_worker};
+static const vyc_ticket_kind of_call = {.look = look_at_call,
+                                        .abandon = abandon_call,
+                                        .hold = hold_worker,
+                                        .let_go = let_go_of_worker,
+                                        .looks_quietly = true};
 
 /* The call may still run, or begin. */
 static void hold_buffers(vyc_worker_call *call, const vyc_run *run) {
@@ -98,7 +102,6 @@ static vyc_ticket *leave_in_flight(vyc_worker_call *call, const vyc_run *run, bo
   call->dropped = ticket == NULL;
   if (ticket != NULL) {
     vyc__ticket_begin(ticket, &of_call, call, call->prepared);
-    vyc__child_retain(&call->worker->child);
   }
   call->scope = NULL;
   vyc__call_set(call, CALL_FLIGHT);
@@ -151,7 +154,6 @@ static vyc_status submit_for_ticket(vyc_worker *worker, vyc_ticket **ticket_out,
   }
   call->ticket = ticket;
   vyc__ticket_begin(ticket, &of_call, call, call->prepared);
-  vyc__child_retain(&worker->child);
   call->scope = NULL;
   vyc__call_set(call, CALL_FLIGHT);
   *ticket_out = ticket;

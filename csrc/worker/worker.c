@@ -176,6 +176,7 @@ static vyc_status take_resources(vyc_worker *worker, vyc_context *context, uint3
   for (uint32_t i = 0; i < worker->ring_count; i++) {
     vyc_ring *ring = &worker->rings[i];
     ring->worker = worker;
+    ring->next = &worker->next[i];
     ring->slots = worker->memory->address + i * bytes;
     ring->more = worker->more == NULL ? ring->slots : worker->more->address + i * more;
   }
@@ -225,8 +226,10 @@ vyc_status vyc_worker_create(vyc_worker **worker_out, vyc_prepared *entry,
   VYC_TRY(check_desc(entry, desc));
   vyc_context *context = entry->child.context;
   const uint32_t rings = desc->blocks == 0 ? 1 : desc->blocks;
-  vyc_worker *worker = calloc(1, sizeof *worker + rings * sizeof(vyc_ring));
+  const size_t bytes = sizeof(vyc_worker) + rings * sizeof(vyc_ring);
+  vyc_worker *worker = aligned_alloc(VYC_CACHE_LINE, bytes);
   if (worker == NULL) return vyc__fail(VYC_E_MEMORY, __func__, "out of host memory");
+  memset(worker, 0, bytes);
   worker->entry = entry;
   worker->ring_count = rings;
   vyc_scope scope;
@@ -285,7 +288,7 @@ static vyc_status look_on(vyc_ring *ring, uint32_t last) {
 
 static vyc_status finish_ring(vyc_ring *ring, vyc_pace *pace) {
   vyc__claim_take(&ring->worker->claim);
-  const uint32_t last = ring->next - 1;
+  const uint32_t last = *ring->next - 1;
   vyc__claim_drop(&ring->worker->claim);
   for (;;) {
     const vyc_status status = look_on(ring, last);

@@ -19,9 +19,11 @@
 #define WORKER_END_IDLE 0xfffdu
 #define WORKER_BUSY_NS UINT64_C(10000000)
 #define WORKER_MOST_BLOCKS 32u
-/* Blocks of a grid for each part of a call that is spread, at least: a part costs the host a slot
- * and an answer, about as much as a few short blocks take. */
-#define WORKER_PART_BLOCKS 4u
+/* Blocks of a grid that is spread, at least, and for each part: on an H200 a block of 1,024 threads
+ * that adds arrays takes 0.26 us; that there are parts costs a call some 0.8 us, and each of them
+ * 0.1 us for its slot and answer. */
+#define WORKER_SPREAD_BLOCKS 8u
+#define WORKER_PART_BLOCKS 2u
 
 enum {             /* vyc_worker_call.state, as those of submissions */
        CALL_FREE = 0,
@@ -32,10 +34,10 @@ enum {             /* vyc_worker_call.state, as those of submissions */
 /* The ring of a block of the device, and the launches of that block. What is not atomic is guarded
  * by the claim of the worker, as are the words of free slots. */
 typedef struct vyc_ring {
-  vyc_worker *worker;
+  _Alignas(VYC_CACHE_LINE) vyc_worker *worker;
   uint64_t slots, more; /* page-locked: slots, answers, end; larger parameter blocks or `slots` */
   _Atomic(CUstream) stream; /* nobody else's; NULL: destroyed, or not made yet */
-  uint32_t next; /* number of the next call */
+  uint32_t *next; /* number of the next call; of the worker, beside those of its other rings */
   _Atomic uint32_t launch; /* the number of the last launch; 0: none; changed under the claim */
   uint32_t noted; /* the last launch of which it is counted why it has ended */
 } vyc_ring;
@@ -97,35 +99,37 @@ typedef struct vyc_worker_call {
 } vyc_worker_call;
 
 /* A call that may be free, so that few threads look through all calls, whose states others change.
- * Each on a line of the host's cache. */
-#define WORKER_SPARES_BITS 4
-#define WORKER_SPARES (1u << WORKER_SPARES_BITS)
+ */
+#define WORKER_SPARES 16u
 typedef struct worker_spare {
-  _Atomic(vyc_worker_call *) call;
-  uint8_t rest[64 - sizeof(void *)];
+  _Alignas(VYC_CACHE_LINE) _Atomic(vyc_worker_call *) call;
 } worker_spare;
 
+/* The references, the claim and what it guards are on lines of the host's cache of their own: each
+ * call writes them, from whichever core, and a thread that waits for the claim looks at it all the
+ * time. */
 struct vyc_worker {
   vyc_child child;
-  vyc_prepared *entry, *clearing;
+  _Alignas(VYC_CACHE_LINE) vyc_prepared *entry;
+  vyc_prepared *clearing;
   vyc_prepared **kernels;
-  uint32_t kernel_count;
-  uint64_t idle_ns, busy_ns;
-  vyc_block *memory, *more; /* page-locked: rings; larger parameter blocks or NULL */
-  vyc_claim claim; /* guards the rings and the next six */
-  uint64_t call_count;
-  _Atomic(CUstream) behind; /* nobody else's; NULL: not made yet; see behind.c */
-  uint32_t turn; /* of the ring that got the last call */
-  uint32_t hurried; /* so many launches are to end soon; see launch_it */
-  vyc_worker_call *ordered; /* see worker_order */
-  vyc_worker_call *held; /* waits until calls on the same memory have ended; see order.c */
+  uint32_t kernel_count, ring_count;
+  uint32_t most_bindings, block_bytes; /* of its kernels */
+  _Atomic(vyc_worker_call *) calls;
   _Atomic uint32_t pauses; /* by the caller: while this is not 0, nobody launches it */
   _Atomic bool closed;
-  _Atomic(vyc_worker_call *) calls;
-  uint32_t most_bindings, block_bytes; /* of its kernels */
+  _Atomic(CUstream) behind; /* nobody else's; NULL: not made yet; see behind.c */
+  uint64_t idle_ns, busy_ns;
+  vyc_block *memory, *more; /* page-locked: rings; larger parameter blocks or NULL */
   _Atomic uint64_t launch_count, pause_count;
+  _Alignas(VYC_CACHE_LINE) vyc_claim claim; /* guards the rings, `behind` and the next six */
+  _Alignas(VYC_CACHE_LINE) uint64_t call_count;
+  vyc_worker_call *ordered; /* see worker_order */
+  vyc_worker_call *held; /* waits until calls on the same memory have ended; see order.c */
+  uint32_t turn; /* of the ring that got the last call */
+  uint32_t hurried; /* so many launches are to end soon; see launch_it */
+  uint32_t next[WORKER_MOST_BLOCKS]; /* see vyc_ring; those of eight rings are on this line */
   worker_spare spares[WORKER_SPARES]; /* by the thread that freed it last; see take() of call.c */
-  uint32_t ring_count;
   vyc_ring rings[];
 };
 

@@ -40,7 +40,7 @@ def test_calls_that_are_spread_are_counted(device: vc.Device) -> None:
     x = np.arange(16 * 32, dtype=np.float32)
     before = device.stats()
     with Worker(device, [saxpy], blocks=3, idle=30.0, busy=30.0) as worker:
-        for blocks in (16, 8, 7, 1):  # of the grid; a part has at least four
+        for blocks in (16, 8, 7, 1):  # of the grid, which is spread from eight on
             worker.call(saxpy, x[: blocks * 32], x[: blocks * 32], 2.0)
     with Worker(device, [saxpy], blocks=1, idle=30.0, busy=30.0) as worker:
         worker.call(saxpy, x, x, 2.0)

@@ -63,7 +63,7 @@ def saxpy(device: vc.Device) -> vc.Kernel:
 
 
 def test_a_call_with_many_blocks_uses_all_blocks_of_the_worker(device: vc.Device, saxpy: vc.Kernel) -> None:
-    for blocks, blocks_of_grid, used in ((4, GRID, 4), (4, 12, 3), (4, 7, 1), (2, GRID, 2), (1, GRID, 1)):
+    for blocks, blocks_of_grid, used in ((4, GRID, 4), (7, 12, 6), (4, 8, 4), (4, 7, 1), (2, GRID, 2), (1, GRID, 1)):
         x = X[: blocks_of_grid * BLOCK]
         dx, out = device.array(x), device.zeros(x.size, vc.f32)
         with Worker(device, [saxpy], blocks=blocks, idle=30.0, busy=30.0) as worker:
