@@ -8,7 +8,9 @@ static vyc_status check_kind(const vyc_graph_transfer *old, const vyc_graph_tran
   if ((old->to == NULL) == (fresh->to == NULL) && (old->from == NULL) == (fresh->from == NULL) &&
       vyc__is_fill(old) == vyc__is_fill(fresh))
     return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, "graph", "a recorded transfer must keep its kinds of memory");
+  return vyc__fail(VYC_E_INVALID, "graph",
+                   "a recorded copy or fill must stay what it is, with host and device memory "
+                   "where they were: record another graph");
 }
 
 static vyc_status check_change(const vyc_graph *graph, const vyc_graph_change *change) {
@@ -28,7 +30,9 @@ static vyc_status check_change(const vyc_graph *graph, const vyc_graph_change *c
 vyc_status vyc__changes_check(const vyc_graph *graph, const vyc_graph_change *changes,
                               uint32_t count) {
   VYC_REQUIRE_IN("graph", changes != NULL || count == 0);
-  if (!graph->finished) return vyc__fail(VYC_E_INVALID, "graph", "the graph is not finished");
+  if (!graph->finished)
+    return vyc__fail(VYC_E_INVALID, "graph",
+                     "the graph is not finished: finish it before it is changed");
   for (uint32_t i = 0; i < count; i++) {
     VYC_REQUIRE_IN("graph", i == 0 || changes[i - 1].step < changes[i].step);
     VYC_TRY(check_change(graph, &changes[i]));

@@ -243,7 +243,7 @@ vyc_status vyc_graph_repeat_end(vyc_graph *graph) {
   vyc__graph_claim(graph);
   vyc_status status = VYC_OK;
   if (graph->open_count == 0)
-    status = vyc__fail(VYC_E_INVALID, "graph", "no repetition is being recorded");
+    status = vyc__fail(VYC_E_INVALID, "graph", "no repetition is being recorded: begin one first");
   else
     graph->steps[graph->open[--graph->open_count]].end = graph->step_count;
   vyc__graph_unclaim(graph);
@@ -313,7 +313,9 @@ static void free_lists(vyc_graph *graph) {
 static vyc_status finish(vyc_graph *graph) {
   if (graph->finished || graph->open_count > 0)
     return vyc__fail(VYC_E_INVALID, "graph",
-                     graph->finished ? "the graph is finished" : "a repetition has no end");
+                     graph->finished
+                         ? "the graph is finished already: finish it once"
+                         : "a repetition has no end: end each before the graph is finished");
   vyc_status status = make_lists(graph);
   if (status == VYC_OK) {
     vyc__graph_list_memory(graph);
@@ -374,7 +376,8 @@ vyc_status vyc_graph_node_get(vyc_graph *graph, vyc_graph_node *node_out, uint32
   vyc_status status = VYC_OK;
   vyc_graph_node found = {0};
   if (index >= graph->node_count) {
-    status = vyc__fail(VYC_E_INVALID, "graph", "the graph has no node %u", index);
+    status = vyc__fail(VYC_E_INVALID, "graph",
+                       "the graph has no node %u: its info says how many there are", index);
   } else {
     const vyc_node *node = &graph->nodes[index];
     found.kind = kind_of(graph, node);

@@ -10,9 +10,12 @@
 
 static vyc_status own(vyc_graph *graph, vyc_buffer *buffer) {
   if (graph->finished || graph->step_count > 0)
-    return vyc__fail(VYC_E_INVALID, "graph", "the graph has steps, which may use the buffer");
+    return vyc__fail(VYC_E_INVALID, "graph",
+                     "the graph has steps, which may use the buffer: give it to the graph before "
+                     "the first step");
   if (vyc__own_place(graph, buffer) != VYC_NONE)
-    return vyc__fail(VYC_E_INVALID, "graph", "the buffer belongs to the graph already");
+    return vyc__fail(VYC_E_INVALID, "graph",
+                     "the buffer belongs to the graph already: give it once");
   VYC_TRY(vyc__grow(&graph->own, &graph->own_room, graph->own_count + 1, sizeof(vyc_buffer *)));
   vyc__child_retain(&buffer->child);
   graph->own[graph->own_count++] = buffer;

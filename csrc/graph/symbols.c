@@ -42,8 +42,9 @@ static vyc_status check_use(const vyc_graph *graph, const vyc_graph_symbol *symb
   const vyc_graph_use *before = number == 0 ? NULL : use - 1;
   if (before != NULL &&
       (before->step > use->step || (before->step == use->step && before->place >= use->place)))
-    return refuse_use(use, "the uses are not in ascending order");
-  if (use->step >= graph->step_count) return refuse_use(use, "there is no such step");
+    return refuse_use(use, "uses must be in the order of steps, and of places within a step");
+  if (use->step >= graph->step_count)
+    return refuse_use(use, "the graph has no such step: add it before the symbol");
   const vyc_step *step = &graph->steps[use->step];
   if (step->kind == STEP_LAUNCH) return check_launch_use(step, symbol, use);
   if (step->kind == STEP_TRANSFER) return check_transfer_use(step, symbol, use);
@@ -67,10 +68,12 @@ static vyc_status check_others(const vyc_graph *graph, const vyc_graph_symbol *s
   for (uint32_t i = 0; i < graph->symbol_count; i++) {
     const vyc_symbol *other = &graph->symbols[i];
     if (symbol->name != NULL && other->name != NULL && strcmp(symbol->name, other->name) == 0)
-      return vyc__fail(VYC_E_INVALID, "graph", "the graph has a symbol %.200s already",
+      return vyc__fail(VYC_E_INVALID, "graph",
+                       "the graph has a symbol %.200s already: give each another name",
                        symbol->name);
     if (is_used(other, symbol))
-      return vyc__fail(VYC_E_INVALID, "graph", "a place of the symbol belongs to symbol %u", i);
+      return vyc__fail(VYC_E_INVALID, "graph",
+                       "symbol %u has one of these places already: one symbol sets each place", i);
   }
   return VYC_OK;
 }
@@ -215,7 +218,8 @@ static vyc_status end_targets(const vyc_graph *graph) {
 
 static vyc_status check_value(vyc_graph *graph, const vyc_symbol_value *value) {
   if (value->symbol >= graph->symbol_count)
-    return vyc__fail(VYC_E_INVALID, "graph", "no symbol %u: the graph has %u", value->symbol,
+    return vyc__fail(VYC_E_INVALID, "graph",
+                     "there is no symbol %u: the graph has %u, numbered from 0", value->symbol,
                      graph->symbol_count);
   vyc_symbol *symbol = &graph->symbols[value->symbol];
   if ((symbol->kind == VYC_SYMBOL_ARRAY) != (value->buffer != NULL))
@@ -223,7 +227,8 @@ static vyc_status check_value(vyc_graph *graph, const vyc_symbol_value *value) {
                      symbol->kind == VYC_SYMBOL_ARRAY ? "an array: it needs a buffer"
                                                       : "a scalar: it takes no buffer");
   if (symbol->launch == graph->launches_with)
-    return vyc__fail(VYC_E_INVALID, "graph", "symbol %u is given twice", value->symbol);
+    return vyc__fail(VYC_E_INVALID, "graph", "symbol %u has two values: give it one",
+                     value->symbol);
   symbol->launch = graph->launches_with;
   return VYC_OK;
 }

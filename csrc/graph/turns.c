@@ -8,7 +8,9 @@ vyc_status vyc_graph_in_turns(vyc_graph *graph, vyc_graph *of) {
   VYC_REQUIRE(graph != NULL && of != NULL && graph != of);
   VYC_REQUIRE(graph->child.context == of->child.context);
   if (graph->lead != graph || graph->shared || atomic_load(&graph->used.near) != 0)
-    return vyc__fail(VYC_E_INVALID, "graph", "the graph has been launched, or takes turns already");
+    return vyc__fail(VYC_E_INVALID, "graph",
+                     "the graph has been launched, or takes turns already: say so once, before its "
+                     "first launch");
   vyc__graph_claim(of);
   vyc_graph *lead = of->lead;
   if (!lead->shared) lead->last = lead;
