@@ -196,6 +196,35 @@ def test_an_operand_that_reads_memory_is_read_only_where_python_would() -> None:
     assert vc.evaluate(program, XS).tolist() == expected
 
 
+def test_conditional_expressions_choose_bools_that_are_read() -> None:
+    @vc.kernel
+    def f(x: vc.In[vc.bool_], y: vc.In[vc.bool_]):
+        out = vc.output(vc.bool_, x.size)
+        i = vc.global_id.x
+        out[i] = y[i] if x[i] else not y[i]
+
+    x, y = XS % 2 == 0, XS % 3 == 0
+
+    assert np.array_equal(vc.evaluate(f, x, y), x == y)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_constant_bool_may_stand_before_an_operand_that_reads_memory(left: bool) -> None:
+    @vc.kernel
+    def f(x: vc.In[vc.bool_], left: vc.const):
+        either = vc.output(vc.bool_, x.size)
+        both = vc.output(vc.bool_, x.size)
+        i = vc.global_id.x
+        either[i] = vc.bool_(left) or x[i]
+        both[i] = vc.bool_(left) and x[i]
+
+    x = XS % 2 == 0
+    either, both = vc.evaluate(f.program(left=left), x)
+
+    assert np.array_equal(either, left | x)
+    assert np.array_equal(both, left & x)
+
+
 def test_operands_that_only_compute_are_evaluated_in_any_case() -> None:
     @vc.kernel
     def f(x: vc.In[vc.i32]):
@@ -351,3 +380,22 @@ def test_a_function_of_a_nested_call_reads_its_own_names() -> None:
         out[i] = inner(x[i]) + inner(inner(x[i]))
 
     assert np.array_equal(results(f, XS), (1 + 3 * XS) + (1 + 3 * (1 + 3 * XS)))
+
+
+def test_a_function_returns_bools_under_conditions() -> None:
+    @vc.func
+    def same(a, b):
+        if a:
+            return b
+        return ~b
+
+    @vc.kernel
+    def f(x: vc.In[vc.bool_], y: vc.In[vc.bool_]):
+        out = vc.output(vc.bool_, x.size)
+        i = vc.global_id.x
+        if i < out.size:
+            out[i] = same(x[i], y[i])
+
+    x, y = XS % 2 == 0, XS % 3 == 0
+
+    assert np.array_equal(vc.evaluate(f, x, y), x == y)

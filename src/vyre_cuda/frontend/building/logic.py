@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vyre_cuda.frontend.building.values import condition, current, is_dynamic, scope_of
+from vyre_cuda.frontend.building.values import condition, current, is_dynamic, scope_of, zero
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.functions import where
 from vyre_cuda.ir.builder.scopes import Scope, caller, program_error
@@ -58,7 +58,7 @@ def _joined(builder: Builder, left: Any, make: Callable[[], Any], *, word: str, 
         second = _in_place(scope, part)
         return first | second if stops_at else first & second
     result = builder.var(f"{word}_value", constant(first.type, stops_at, source))
-    taken = node_of(~first if stops_at else first)
+    taken = node_of(place(scope, ~first, source) if stops_at else first)
     scope.append(If(taken, (*part.needs, _assigned(result.name, part.value, first.type, source)), (), source))
     return result.read()
 
@@ -78,7 +78,7 @@ def choice(builder: Builder, test: Any, make: Callable[[], Any], make_other: Cal
     if not any(part.reads_memory for part in parts):
         return where(held, *(_in_place(scope, part) for part in parts))
     type_ = _common_type(parts, source)
-    result = builder.var("choice", constant(type_, 0, source))
+    result = builder.var("choice", zero(type_, source))
     arms = [(*part.needs, _assigned(result.name, part.value, type_, source)) for part in parts]
     scope.append(If(node_of(held), arms[0], arms[1], source))
     return result.read()

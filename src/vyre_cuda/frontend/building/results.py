@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from vyre_cuda.frontend.building.activation import Activation
-from vyre_cuda.frontend.building.values import current
+from vyre_cuda.frontend.building.values import current, zero
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.handles import Variable
 from vyre_cuda.ir.builder.operators import Expression
 from vyre_cuda.ir.builder.scopes import caller, program_error
-from vyre_cuda.ir.builder.values import constant, node_of, place
+from vyre_cuda.ir.builder.values import node_of, place
 from vyre_cuda.ir.core.nodes import Var
 
 
@@ -54,8 +54,7 @@ class FunctionActivation(Activation):
             raise program_error(f"{message}, as in vc.f32({value!r})", source)
         type_ = place(self.scope, value, source).type
         name = self.scope.name_local(f"{self._name}_value", source)
-        zero = node_of(constant(type_, 0, source))
-        self.entry.statements.insert(self._first, Var(name, zero, source))
+        self.entry.statements.insert(self._first, Var(name, node_of(zero(type_, source)), source))
         variable = Variable(self.scope, name, type_)
         variable._block = self.entry
         return variable

@@ -11,8 +11,9 @@ from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.handles import Variable
 from vyre_cuda.ir.builder.operators import Expression
 from vyre_cuda.ir.builder.scopes import Scope, caller, program_error
-from vyre_cuda.ir.builder.values import Value, place
-from vyre_cuda.ir.core.types import bool_
+from vyre_cuda.ir.builder.values import Value, constant, place
+from vyre_cuda.ir.core.nodes import Source
+from vyre_cuda.ir.core.types import Type, bool_
 
 
 def is_dynamic(value: object) -> TypeGuard[Expression]:
@@ -34,6 +35,11 @@ def condition(scope: Scope, value: Expression, what: str) -> Value:
             f"the {what} is {placed.type}; it must be bool_ (compare it, as in value != {zero})", source
         )
     return placed
+
+
+def zero(type_: Type, source: Source) -> Value:
+    """A constant 0, or False."""
+    return constant(type_, False if type_ is bool_ else 0, source)
 
 
 def current(value: Any) -> Any:
