@@ -257,12 +257,12 @@ static int32_t error_of(const vyc_communicator *c) {
 }
 
 static void describe(vyc_communicator *c, vyc_communicator_state *state) {
-  const memory_order relaxed = memory_order_relaxed;
-  state->issued = atomic_load_explicit(&c->issued, relaxed);
-  state->digest = atomic_load_explicit(&c->digest, relaxed);
-  state->last_kind = atomic_load_explicit(&c->last_kind, relaxed);
-  state->last_type = atomic_load_explicit(&c->last_type, relaxed);
-  state->last_count = atomic_load_explicit(&c->last_count, relaxed);
+  const memory_order acquire = memory_order_acquire;
+  state->issued = atomic_load_explicit(&c->issued, acquire);
+  state->digest = atomic_load_explicit(&c->digest, acquire);
+  state->last_kind = atomic_load_explicit(&c->last_kind, acquire);
+  state->last_type = atomic_load_explicit(&c->last_type, acquire);
+  state->last_count = atomic_load_explicit(&c->last_count, acquire);
 }
 
 /* A call that NCCL keeps until other ranks make theirs; false: none. */
@@ -270,7 +270,6 @@ static bool describe_call(vyc_communicator *c, vyc_communicator_state *state) {
   const uint64_t began = atomic_load_explicit(&c->call_began_ns, memory_order_acquire);
   if (began == 0) return false;
   describe(c, state);
-  atomic_thread_fence(memory_order_acquire);
   if (atomic_load_explicit(&c->call_began_ns, memory_order_relaxed) != began) return false;
   state->waiting_ns = vyc__now_ns() - began;
   return true;
