@@ -18,11 +18,13 @@ ALIKE = {"chained": TABLE.chained, "beside": 1.3 * TABLE.beside, "barrier": TABL
 
 @pytest.mark.cuda
 def test_each_kind_of_step_takes_time(device: vc.Device) -> None:
-    found = steps.measured(device, 3)
-
-    assert set(found) == {"chained", "beside", "barrier"}
-    # They are differences of times, and an emulator shares its processor with others.
-    assert device.properties.is_emulator or all(us > 0 for us in found.values()), found
+    # They are differences of times: an emulator shares its processor with others, and a GPU may be shared too.
+    for _ in range(5):
+        found = steps.measured(device, 3)
+        assert set(found) == {"chained", "beside", "barrier"}
+        if device.properties.is_emulator or all(us > 0 for us in found.values()):
+            return
+    pytest.fail(f"{found}")
 
 
 @pytest.mark.emulator

@@ -238,7 +238,7 @@ KINDS: dict[str, tuple[Callable[[Varied, random.Random, vc.Graph], None], int]] 
     "statement": (mixed(lambda k: k.waits, lambda k: k.one_block), 1),
     "return": (mixed(lambda k: k.leaves, lambda k: k.one_block), 2),
     "element": (mixed(lambda k: k.turns[:1], lambda k: k.own[:1]), 1),
-    "precision": (mixed(lambda k: k.fast, lambda k: k.fast), 4),
+    "precision": (mixed(lambda k: k.fast, lambda k: k.fast), 7),
     "size": (mixed(lambda k: k.keeps, lambda k: k.own[:1]), 2),
     "overlap": (overlap, 5),
     "view": (view, 3),
