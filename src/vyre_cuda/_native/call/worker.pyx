@@ -38,6 +38,12 @@ cdef enum:
 cdef uint64_t HELD_BYTES = 1 << 16
 
 
+# How long a pause may wait without looking at Python's signals. Each turn tells the worker once more to stop, and
+# counts as a pause.
+cdef enum:
+    PAUSE_SLICE_NS = 500000000
+
+
 cdef vyc_status close_once(void *worker, int64_t timeout_ns) noexcept nogil:
     return vyc_worker_close(<vyc_worker *>worker, timeout_ns)
 
@@ -194,15 +200,31 @@ cdef class WorkerHandle:
         run_at_length(self, number, &arguments.run, nanoseconds(timeout))
 
     def leave(self, timeout: float | None = None) -> bool:
-        """Pause. Whether the worker has left the device in time; it is paused in either case."""
-        cdef int64_t timeout_ns = nanoseconds(timeout)
+        """Pause. Whether the worker has left the device in time; it is paused in either case. An exception of a
+        handler of signals, such as KeyboardInterrupt, undoes the pause."""
+        cdef int64_t left = nanoseconds(timeout)
+        cdef int64_t slice_ns
         cdef vyc_status status
-        with nogil:
-            status = vyc_worker_pause(self._h, timeout_ns)
-        if status == VYC_NOT_READY:
-            return False
-        check(status)
-        return True
+        cdef bint is_first = True
+        while True:
+            slice_ns = PAUSE_SLICE_NS if left < 0 or left > PAUSE_SLICE_NS else left
+            with nogil:
+                status = vyc_worker_pause(self._h, slice_ns)
+            if not is_first:
+                check(vyc_worker_resume(self._h))  # the first one stays
+            if status != VYC_NOT_READY:
+                check(status)
+                return True
+            if left >= 0:
+                left -= slice_ns
+                if left <= 0:
+                    return False
+            is_first = False
+            try:
+                PyErr_CheckSignals()
+            except BaseException:
+                check(vyc_worker_resume(self._h))
+                raise
 
     def _hold_back(self, Stream stream not None) -> None:
         """What is enqueued on the stream later begins when the calls submitted so far have ended."""

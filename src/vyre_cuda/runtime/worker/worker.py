@@ -158,7 +158,8 @@ class Worker(WorkerHandle):
     def pause(self, timeout: float | None = None) -> None:
         """Leave the device until `resume`; pauses add up.
 
-        Calls that were submitted end first; later ones wait until the worker is resumed.
+        Calls that were submitted end first; later ones wait until the worker is resumed. What a handler of signals
+        raises meanwhile, such as KeyboardInterrupt, undoes the pause.
 
         Parameters
         ----------
