@@ -46,9 +46,10 @@ vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns) {
   vyc_context *context = fence->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
+  vyc_status status = vyc__workers_await(context, &timeout_ns);
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc__scope_rest(&scope);
-  vyc_status status = vyc__work_events_wait(context, &fence->events, &pace);
+  if (status == VYC_OK) status = vyc__work_events_wait(context, &fence->events, &pace);
   if (status != VYC_NOT_READY) vyc__count(&context->counters, sync_points, 1);
   if (status == VYC_OK) status = vyc__prints_await(context, &pace);
   vyc__scope_go_on(&scope);

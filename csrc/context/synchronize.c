@@ -208,8 +208,7 @@ vyc_status vyc__prints_await(vyc_context *context, const vyc_pace *pace) {
 
 /* ---- what callers see ------------------------------------------------------------------------ */
 
-/* Workers first; what is left of the time is for everything else. */
-static vyc_status finish_workers(vyc_context *context, int64_t *timeout_ns) {
+vyc_status vyc__workers_await(vyc_context *context, int64_t *timeout_ns) {
   if (VYC_LIKELY(atomic_load(&context->worker_count) == 0)) return VYC_OK;
   const vyc_pace pace = vyc__pace_begin(*timeout_ns, 0);
   const vyc_status status = context->above->workers_finish(context, *timeout_ns);
@@ -222,7 +221,7 @@ vyc_status vyc_context_synchronize_for(vyc_context *context, int64_t timeout_ns)
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   const uint32_t ended = vyc__reports_ended(context);
-  vyc_status status = finish_workers(context, &timeout_ns);
+  vyc_status status = vyc__workers_await(context, &timeout_ns);
   vyc__scope_rest(&scope);
   if (status == VYC_OK) status = vyc__work_wait(context, timeout_ns);
   vyc__scope_go_on(&scope);

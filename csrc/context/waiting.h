@@ -45,6 +45,8 @@ vyc_status vyc__own_wait(vyc_context *context, int64_t timeout_ns);
 /* If kernels print, wait for the main stream too: lines are shown by a wait of the driver for that
  * stream, which has no time limit. VYC_NOT_READY at the time limit of `pace`. */
 vyc_status vyc__prints_await(vyc_context *context, const vyc_pace *pace);
+/* The calls that workers were given up to now. What is left of the time is for everything else. */
+vyc_status vyc__workers_await(vyc_context *context, int64_t *timeout_ns);
 /* One look at all of it. */
 vyc_status vyc__work_look(vyc_context *context);
 /* Check until there is none; work that is submitted in the meantime is waited for too. */

@@ -243,6 +243,18 @@ def test_a_busy_worker_ends_between_calls_and_is_launched_again(device: vc.Devic
             np.testing.assert_array_equal(F32(a + 1) * X, one.result())
 
 
+@pytest.mark.parametrize("timeout", [None, 60.0])
+def test_a_long_call_has_ended_when_a_wait_for_the_device_returns(device: vc.Device, timeout: float | None) -> None:
+    spin = device.compile(programs.spin())
+    with device.worker(spin) as worker:
+        pending = worker.submit(spin, np.zeros(1, np.uint32), 4_000_000)  # 0.2 s or more
+        device.synchronize(timeout=timeout)
+        assert pending.done()
+        worker.submit(spin, np.zeros(1, np.uint32), 4_000_000)
+        with pytest.raises(vc.KernelTimeoutError):
+            device.synchronize(timeout=0.1)
+
+
 def test_threads(device: vc.Device, saxpy: vc.Kernel) -> None:
     failures: list[BaseException] = []
 
