@@ -497,18 +497,22 @@ def _interrupt_in_the_first(comm: vc.distributed.Communicator) -> None:
     threading.Thread(target=interrupt, daemon=True).start()
 
 
+def alone(comm: vc.distributed.Communicator) -> None:
+    """A first call, in which NCCL keeps a rank until the others make theirs."""
+    comm.all_reduce(comm.device.zeros(4, vc.f32))
+
+
+def grouped(comm: vc.distributed.Communicator) -> None:
+    """The same at the end of a group."""
+    x = comm.device.zeros(4, vc.f32)
+    with comm.group():
+        comm.send(x, 1)
+        comm.recv(x, 1)
+
+
 def interrupted_in_the_first(device: vc.Device) -> None:
     """Ctrl-C in the call in which NCCL keeps rank 0, alone and at the end of a group: rank 1 does not make its own."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def alone(comm: vc.distributed.Communicator) -> None:
-        comm.all_reduce(device.zeros(4, vc.f32))
-
-    def grouped(comm: vc.distributed.Communicator) -> None:
-        x = device.zeros(4, vc.f32)
-        with comm.group():
-            comm.send(x, 1)
-            comm.recv(x, 1)
 
     for use in (alone, grouped):
         comm = vc.distributed.join(device, timeout=JOINS_WITHIN, small=0)
@@ -565,15 +569,6 @@ def killed_before_the_first(device: vc.Device) -> None:
 
 def never_in_the_first(device: vc.Device) -> None:
     """Rank 1 never makes the call in which rank 0 waits to be connected; alone, or at the end of a group."""
-
-    def alone(comm: vc.distributed.Communicator) -> None:
-        comm.all_reduce(device.zeros(4, vc.f32))
-
-    def grouped(comm: vc.distributed.Communicator) -> None:
-        x = device.zeros(4, vc.f32)
-        with comm.group():
-            comm.send(x, 1)
-            comm.recv(x, 1)
 
     for use in (alone, grouped):
         with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:
