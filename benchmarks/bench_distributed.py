@@ -29,6 +29,7 @@ from harness.processes import BENCHMARKS
 import vyre_cuda as vc
 from vyre_cuda.distributed.library import open_nccl, wheels
 from vyre_cuda.distributed.one_shot import most_bytes_of
+from vyre_cuda.testing.compilers import c_compiler
 
 SIZES = (1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 24, 1 << 28)
 LARGE = 1 << 22
@@ -117,7 +118,8 @@ def from_c(gpus: int, folder: Path) -> list[Figure]:
     """The rows of raw/nccl_local.c."""
     program = folder / "nccl_local"
     subprocess.run(
-        ["cc", "-std=c11", "-O2", "-o", str(program), str(BENCHMARKS / "raw" / "nccl_local.c"), "-ldl"], check=True
+        [*c_compiler(), "-std=c11", "-O2", "-o", str(program), str(BENCHMARKS / "raw" / "nccl_local.c"), "-ldl"],
+        check=True,
     )
     library = os.environ.get("VYRE_CUDA_NCCL") or next(iter(wheels()), "libnccl.so.2")
     done = subprocess.run([str(program), library, str(gpus)], capture_output=True, text=True, check=True, timeout=300)

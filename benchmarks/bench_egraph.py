@@ -13,7 +13,6 @@ its result can be used. All results are compared with those of the C program.
 from __future__ import annotations
 
 import ctypes
-import os
 import statistics
 import subprocess
 import sys
@@ -32,6 +31,7 @@ from peers import peer_egglog
 
 import vyre_cuda as vc
 from vyre_cuda import egraph
+from vyre_cuda.testing.compilers import c_compiler
 
 NONE = 0xFFFFFFFF
 LEAVES, OPS = 1000, 16
@@ -107,7 +107,7 @@ def built(folder: str) -> Any:
     library = Path(folder) / "hashcons.so"
     source = BENCHMARKS / "raw" / "hashcons.c"
     flags = ["-std=c11", "-O3", "-march=native", "-shared", "-fPIC"]
-    subprocess.run([os.environ.get("CC", "cc"), *flags, "-o", str(library), str(source)], check=True)
+    subprocess.run([*c_compiler(), *flags, "-o", str(library), str(source)], check=True)
     function = ctypes.CDLL(str(library)).hashcons
     function.restype = ctypes.c_uint32
     return function

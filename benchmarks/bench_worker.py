@@ -22,6 +22,7 @@ from time import perf_counter_ns
 import numpy as np
 
 import vyre_cuda as vc
+from vyre_cuda.testing.compilers import c_compiler
 
 PROBES = Path(__file__).parent / "probes"
 N = 1024
@@ -90,7 +91,7 @@ def built(folder: Path, probe: Path, *words: str) -> Path | None:
     program = folder / probe.stem
     includes = [f"-I{path}" for path in Path("/usr/local").glob("cuda*/include")]
     done = subprocess.run(
-        ["cc", "-O2", str(probe), "-o", str(program), *includes, *words], capture_output=True, text=True
+        [*c_compiler(), "-O2", str(probe), "-o", str(program), *includes, *words], capture_output=True, text=True
     )
     if done.returncode:
         print(f"no {probe.name}: {(done.stderr.strip().splitlines() or ['?'])[-1]}")

@@ -7,13 +7,14 @@ what the compiler does. tests/binding/abi.json is the recorded one; tools/abi_ch
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from vyre_cuda.testing.compilers import c_compiler
 
 _STRUCT = re.compile(r"typedef struct (\w+) \{(.*?)\} \1;", re.DOTALL)
 _ENUM = re.compile(r"enum(?: \w+)? \{(.*?)\}", re.DOTALL)
@@ -94,12 +95,8 @@ def of_text(text: str) -> Table:
     return Table(data["functions"], structs, data["constants"])
 
 
-def _compiler() -> str:
-    return os.environ.get("CC", "cc")
-
-
 def _preprocessed(header: Path) -> str:
-    command = [_compiler(), "-std=c11", "-E", "-P", str(header)]
+    command = [*c_compiler(), "-std=c11", "-E", "-P", str(header)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
@@ -165,6 +162,6 @@ def _measured(header: Path, structs: dict[str, dict[str, str]], constants: list[
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "table.c"), Path(folder, "table")
         source.write_text(program)
-        subprocess.run([_compiler(), "-std=c11", str(source), "-o", str(binary)], check=True)
+        subprocess.run([*c_compiler(), "-std=c11", str(source), "-o", str(binary)], check=True)
         shown = subprocess.run([str(binary)], capture_output=True, text=True, check=True).stdout
     return {name: int(value) for name, value in (line.rsplit("=", 1) for line in shown.splitlines())}

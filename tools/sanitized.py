@@ -20,6 +20,8 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
+from vyre_cuda.testing.compilers import c_compiler
+
 ROOT = Path(__file__).resolve().parents[1]
 # What the tests of warm calls count, a sanitizer adds to.
 LEFT_OUT = ("tests/device/calls/test_budget.py",)
@@ -68,8 +70,7 @@ def package(folder: Path) -> Path:
 
 def environment(preset: str, path: Path) -> dict[str, str]:
     """The variables of a process that tests the build; what the caller's ASAN_OPTIONS and its like say holds."""
-    compiler = os.environ.get("CC", "cc")
-    words = [[compiler, f"-print-file-name={name}"] for name in LIBRARIES[preset]]
+    words = [[*c_compiler(), f"-print-file-name={name}"] for name in LIBRARIES[preset]]
     preload = [subprocess.run(word, capture_output=True, text=True, check=True).stdout.strip() for word in words]
     if sysconfig.get_config_var("CONFIG_ARGS") and "thread-sanitizer" in sysconfig.get_config_var("CONFIG_ARGS"):
         preload = []  # the interpreter has it

@@ -20,6 +20,7 @@ from harness.inputs import chain_sets, copy_sets, saxpy_sets, scale_sets, select
 from harness.processes import BENCHMARKS, ChildFailed
 from harness.programs import PROGRAMS, lowered_for, write_bundle, write_kernel
 from vyre_cuda.locations import EMULATOR_LIBRARY
+from vyre_cuda.testing.compilers import c_compiler, cpp_compiler
 
 _RAW = BENCHMARKS / "raw"
 _FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
@@ -110,7 +111,7 @@ def _with_library() -> list[str]:
 
 def _compile(output: Path, sources: list[Path], words: list[str]) -> Path:
     is_cpp = sources[0].suffix == ".cpp"
-    compiler = [os.environ.get("CXX", "c++"), "-std=c++17"] if is_cpp else [os.environ.get("CC", "cc"), "-std=c11"]
+    compiler = [*cpp_compiler(), "-std=c++17"] if is_cpp else [*c_compiler(), "-std=c11"]
     command = [*compiler, *_FLAGS, "-isystem", str(cuda_include()), *map(str, sources), "-o", str(output), *words]
     child = subprocess.run([*command, "-ldl", "-lpthread"], capture_output=True, text=True, check=False)
     if child.returncode != 0:

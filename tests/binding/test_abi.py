@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.testing.compilers import c_compiler, cpp_compiler
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = Path(vc.get_library_dir()) / f"libvyre_cuda.so.{vc.__version__.rpartition('.')[0]}"
@@ -78,14 +80,16 @@ def test_every_entry_of_the_changelog_tells_about_the_abi() -> None:
 
 @pytest.mark.thin
 @pytest.mark.parametrize(
-    ("compiler", "standard", "suffix"), [("cc", "c11", "c"), ("c++", "c++17", "cpp")], ids=["c11", "cpp17"]
+    ("compiler", "standard", "suffix"), [(c_compiler, "c11", "c"), (cpp_compiler, "c++17", "cpp")], ids=["c11", "cpp17"]
 )
-def test_each_header_compiles_alone(tmp_path: Path, compiler: str, standard: str, suffix: str) -> None:
+def test_each_header_compiles_alone(
+    tmp_path: Path, compiler: Callable[[], list[str]], standard: str, suffix: str
+) -> None:
     warnings = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
     for name in ("vyre_cuda.h", *(f"vyre_cuda/{part.name}" for part in PARTS)):
         source = tmp_path / f"host.{suffix}"
         source.write_text(f'#include "{name}"\nint main(void) {{ return (int)vyc_version() == 0; }}\n')
-        command = [compiler, f"-std={standard}", *warnings, f"-I{HEADER.parent}", "-fsyntax-only", str(source)]
+        command = [*compiler(), f"-std={standard}", *warnings, f"-I{HEADER.parent}", "-fsyntax-only", str(source)]
 
         done = subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -115,7 +119,9 @@ def test_a_c_host_links_and_runs(tmp_path: Path) -> None:
     )
     program = tmp_path / "host"
     link = [f"-L{LIBRARY.parent}", "-lvyre_cuda", f"-Wl,-rpath,{LIBRARY.parent}"]
-    subprocess.run(["cc", "-std=c11", f"-I{HEADER.parent}", str(source), "-o", str(program), *link], check=True)
+    subprocess.run(
+        [*c_compiler(), "-std=c11", f"-I{HEADER.parent}", str(source), "-o", str(program), *link], check=True
+    )
 
     emulator = LIBRARY.parent / "libvyre_cuda_emulator.so"
     # Where the library has the address sanitizer: a host leaks nothing, unlike the interpreter.

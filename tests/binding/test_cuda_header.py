@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Mapping
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import nvidia
 import pytest
+
+from vyre_cuda.testing.compilers import cpp_compiler
 
 BASE = Path(__file__).parents[2] / "csrc" / "base"
 OURS = "\n".join((BASE / name).read_text() for name in ("cuda_values.h", "cuda.h"))
@@ -50,8 +51,7 @@ def told_by(folder: Path, *flags: str) -> Mapping[str, str]:
         'static void text(const char *name, const char *value) { std::printf("%s = %s\\n", name, value); }\n'
         "int main() {\n" + "\n".join(lines) + "\n}\n"
     )
-    compiler = os.environ.get("CXX", "c++").split()
-    subprocess.run([*compiler, "-std=c++17", *flags, str(source), "-o", str(program)], check=True)
+    subprocess.run([*cpp_compiler(), "-std=c++17", *flags, str(source), "-o", str(program)], check=True)
     told = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
     return dict(line.split(" = ", 1) for line in told.splitlines())
 

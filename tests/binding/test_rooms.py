@@ -14,6 +14,8 @@ from types import ModuleType
 import pytest
 from installed import PLACES, program
 
+from vyre_cuda.testing.compilers import c_compiler
+
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.slow  # compiles the library
@@ -23,7 +25,7 @@ def compile_file(source: Path, made: Path) -> None:
     made.parent.mkdir(parents=True, exist_ok=True)
     includes = [f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc' / 'include'}"]
     flags = ["-std=c11", "-O0", "-fPIC", "-c", *includes]
-    subprocess.run([os.environ.get("CC", "cc"), *flags, str(source), "-o", str(made)], check=True)
+    subprocess.run([*c_compiler(), *flags, str(source), "-o", str(made)], check=True)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import subprocess
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.bundles.layout import sealed
+from vyre_cuda.testing.compilers import c_compiler
 from vyre_cuda.testing.emulator import Emulator
 
 from ..bundle_programs import TARGETS, checked, saxpy
@@ -199,15 +199,7 @@ def test_a_host_in_c_is_refused_other_values(path: Path, tmp_path: Path) -> None
     vc.bundle(saxpy(), path, targets=TARGETS, specialize={"a": 2.5, "x.size": 64}, cubins=False)
     host, library = tmp_path / "host", Path(vc.get_library_dir())
     source = Path(__file__).parent / "known_host.c"
-    words = [
-        os.environ.get("CC", "cc"),
-        "-std=c11",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        f"-I{vc.get_include()}",
-        str(source),
-    ]
+    words = [*c_compiler(), "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{vc.get_include()}", str(source)]
     subprocess.run([*words, "-o", str(host), f"-L{library}", f"-Wl,-rpath,{library}", "-lvyre_cuda"], check=True)
 
     done = subprocess.run(

@@ -25,6 +25,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.testing.compilers import c_compiler
 from vyre_cuda.testing.emulator import Emulator
 
 from .budget import profiles, warm
@@ -57,7 +58,7 @@ def record() -> Mapping[str, Mapping[str, int]]:
 def build(folder: Path, name: str) -> Path:
     """A library of the budget folder."""
     path = folder / f"{name}.so"
-    compiler = [os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    compiler = [*c_compiler(), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     subprocess.run([*compiler, str(HERE / f"{name}.c"), "-o", str(path), "-ldl", "-lpthread"], check=True)
     return path
 

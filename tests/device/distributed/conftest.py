@@ -14,6 +14,7 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+from vyre_cuda.testing.compilers import c_compiler
 
 from .ports import free_port
 from .started_ranks import RANK, end, ends_within, outputs
@@ -30,8 +31,8 @@ def nccl(device_name: int | str, tmp_path_factory: pytest.TempPathFactory) -> It
         return
     path = tmp_path_factory.mktemp("nccl") / "libnccl.so.2"
     source = Path(__file__).with_name("fake_nccl.c")
-    words = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-o", str(path), str(source)]
-    subprocess.run([*words, "-ldl", "-lrt"], check=True, timeout=120)
+    compiler = [*c_compiler(), "-std=gnu11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]
+    subprocess.run([*compiler, "-o", str(path), str(source), "-ldl", "-lrt"], check=True, timeout=120)
     named = {
         "VYRE_CUDA_NCCL": str(path),
         "FAKE_NCCL_DRIVER": os.path.join(get_library_dir(), EMULATOR_LIBRARY),

@@ -12,6 +12,7 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
+from vyre_cuda.testing.compilers import c_compiler
 
 SMALL = 1 << 14
 ROOT = Path(__file__).parents[3]
@@ -62,8 +63,8 @@ def stops(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The emulator, as a driver that stops threads in its calls."""
     path = tmp_path_factory.mktemp("stops") / "libstops.so"
     source = ROOT / "tests" / "native" / "stops.c"
-    words = ["cc", "-std=gnu11", "-O1", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}", "-o", str(path), str(source), "-ldl"]
-    subprocess.run(words, check=True, timeout=120)
+    compiler = [*c_compiler(), "-std=gnu11", "-O1", "-shared", "-fPIC", f"-I{ROOT / 'csrc'}"]
+    subprocess.run([*compiler, "-o", str(path), str(source), "-ldl"], check=True, timeout=120)
     return path
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from vyre_cuda.testing.compilers import c_compiler
+
 pytestmark = [pytest.mark.device, pytest.mark.emulator, pytest.mark.slow]
 
 HERE = Path(__file__).parent / "nvtx"
@@ -19,7 +21,7 @@ HERE = Path(__file__).parent / "nvtx"
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What NVTX was told in each step of ranges.py: depth, domain and message of a push, "pop" of a pop."""
     library = tmp_path_factory.mktemp("injection") / "injection.so"
-    compiler = [os.environ.get("CC", "cc"), "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    compiler = [*c_compiler(), "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     subprocess.run([*compiler, str(HERE / "injection.c"), "-o", str(library), "-lpthread"], check=True)
     done = subprocess.run(
         [sys.executable, str(HERE / "ranges.py"), str(library)],

@@ -19,6 +19,7 @@ from vyre_cuda.ir.core.types import f32
 from vyre_cuda.ir.semantics.steps import ArraySteps
 from vyre_cuda.testing.accuracy import errors, exact
 from vyre_cuda.testing.compare import assert_same
+from vyre_cuda.testing.compilers import c_compiler
 
 from .c_steps import HELPERS, function
 
@@ -48,7 +49,7 @@ def library(tmp_path: Path) -> Library:
             "-shared",
             "-fPIC",
         ]
-        subprocess.run([os.environ.get("CC", "cc"), *options, source, "-o", built, "-lm"], check=True)
+        subprocess.run([*c_compiler(), *options, source, "-o", built, "-lm"], check=True)
         opened = ctypes.CDLL(str(built))
         opened.sweep.restype = ctypes.c_double
         opened.sweep.argtypes = [ctypes.c_uint64] * 3 + [ctypes.c_void_p]
