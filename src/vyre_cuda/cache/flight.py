@@ -14,15 +14,20 @@ V = TypeVar("V")
 
 
 class _Flight(Generic[V]):
-    """A running computation. `result` holds its value once it has succeeded."""
+    """A computation. Its thread has the lock while it runs, so it ends wherever Ctrl-C comes; `result` holds its value
+    once it has succeeded."""
 
-    __slots__ = ("ended", "process", "result", "thread")
+    __slots__ = ("lock", "process", "result", "thread")
 
     def __init__(self) -> None:
-        self.ended = threading.Event()
+        self.lock = threading.Lock()
         self.process = os.getpid()
         self.thread = threading.get_ident()
         self.result: list[V] = []
+
+    def runs(self) -> bool:
+        """Not in a forked child, which has none of the threads."""
+        return self.process == os.getpid() and self.lock.locked()
 
 
 class SingleFlight(Generic[V]):
@@ -34,22 +39,32 @@ class SingleFlight(Generic[V]):
 
     def run(self, key: Hashable, make: Callable[[], V]) -> V:
         """The result of `make`, or that of another thread that was already computing it."""
+        own: _Flight[V] = _Flight()
         while True:
-            with self._lock:
-                flight = self._flights.get(key)
-                if flight is None or flight.process != os.getpid():  # a forked child has none of the threads
-                    flight = self._flights[key] = _Flight()
-                    break
-            if flight.thread == threading.get_ident():
+            with own.lock:
+                flight = self._running(key, own)
+                if flight is own:
+                    return self._made(key, own, make)
+            if flight.thread == own.thread:
                 return make()  # from within itself, for example in a signal handler: nobody else would finish it
-            flight.ended.wait()
+            with flight.lock:
+                pass
             if flight.result:
                 return flight.result[0]
+
+    def _running(self, key: Hashable, own: _Flight[V]) -> _Flight[V]:
+        """The one that runs, which is the caller's if there was none."""
+        with self._lock:
+            flight = self._flights.get(key)
+            if flight is None or not flight.runs():
+                flight = self._flights[key] = own
+            return flight
+
+    def _made(self, key: Hashable, own: _Flight[V], make: Callable[[], V]) -> V:
         try:
-            flight.result.append(make())
-            return flight.result[0]
+            own.result.append(make())
+            return own.result[0]
         finally:
             with self._lock:
-                if self._flights.get(key) is flight:
+                if self._flights.get(key) is own:
                     del self._flights[key]
-            flight.ended.set()

@@ -48,7 +48,10 @@ class Session:
         self.rank, self.size = rank, size
         self._connection, self._server = connection, server
         self._sending = threading.Lock()  # not the other: a send may wait, and what comes meanwhile is taken
-        self._change = threading.Condition()  # guards the rest
+        # Guards the rest, and is what the condition is entered by: a signal handler that raises within its own
+        # `__enter__` would leave it locked for ever.
+        self._lock = threading.RLock()
+        self._change = threading.Condition(self._lock)
         self._gathered: dict[str, list[Any]] = {}
         self._missing: dict[str, list[int]] = {}
         self._states: dict[str, Any] | None = None
@@ -62,7 +65,7 @@ class Session:
         """Each rank's value, once all have given theirs under this name; `purpose` says in errors what that is for."""
         self._send({"op": "gather", "name": name, "value": value})
         limit = time.monotonic() + timeout
-        with self._change:
+        with self._lock:
             while name not in self._gathered:
                 if name in self._missing:
                     break
@@ -82,13 +85,13 @@ class Session:
 
     def states(self) -> dict[int, Any] | None:
         """What each rank has told; None where rank 0 does not answer."""
-        with self._change:
+        with self._lock:
             self._states = None
         try:
             self._send({"op": "states"})
         except CommunicationError:
             return None
-        with self._change:
+        with self._lock:
             self._change.wait_for(lambda: self._states is not None or self._is_over, _ANSWER)
             return self._told_states()
 
@@ -97,7 +100,7 @@ class Session:
 
     def has_lost_ranks(self, timeout: float) -> bool:
         """Whether a rank is gone or has left, or does so within `timeout` seconds."""
-        with self._change:
+        with self._lock:
             return bool(self._change.wait_for(lambda: self.gone or self.left, timeout))
 
     def leave(self) -> None:
@@ -118,13 +121,13 @@ class Session:
 
     def _late(self, name: str, timeout: float, purpose: str) -> list[Any]:
         """The values after all, where it was this rank that was late to take them: one that was stopped, say."""
-        with self._change:
+        with self._lock:
             if name in self._gathered:
                 return self._gathered.pop(name)
             is_told = name in self._missing
         if not is_told:
             self._send({"op": "missing", "name": name})
-        with self._change:
+        with self._lock:
             known = self._gathered, self._missing
             self._change.wait_for(lambda: any(name in its for its in known) or self._is_over, _ANSWER)
             if name in self._gathered:
@@ -169,13 +172,13 @@ class Session:
 
     def _listen(self) -> None:
         while (message := receive(self._connection)) is not None:
-            with self._change:
+            with self._lock:
                 self._take(message)
                 self._change.notify_all()
         self._lose()
 
     def _lose(self) -> None:
-        with self._change:
+        with self._lock:
             self._is_over = True
             if 0 not in self.left and self.rank != 0:
                 self.gone.add(0)

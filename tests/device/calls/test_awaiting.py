@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pytest
+from interrupts import interrupted
 
 import vyre_cuda as vc
 from vyre_cuda.runtime.waiting import completion_thread
@@ -41,6 +42,26 @@ async def _awaited(pending: vc.Pending) -> asyncio.Task[np.ndarray]:
     while waiters() <= before and not task.done():
         await asyncio.sleep(0)
     return task
+
+
+def test_control_c_at_any_moment_of_an_await_leaves_the_waiter_to_others(own_device: vc.Device) -> None:
+    kernel = own_device.compile(programs.spin())
+    pending = kernel.submit(np.zeros(1, np.uint32), 1)
+
+    def wait() -> None:
+        waiting = completion_thread.Waiting(pending._ticket, lambda: None)
+        own_device.waiter.add(waiting)
+        own_device.waiter.discard(waiting)
+
+    waited = 0
+    for _ in interrupted(wait):
+        other = threading.Thread(target=asyncio.run, args=(_one_spin(kernel, 20_000),), daemon=True)
+        other.start()
+        assert ended({other})
+        waited += 1
+
+    assert waited > 10
+    pending.result()
 
 
 @pytest.mark.emulator
@@ -86,8 +107,8 @@ def test_the_waiter_ends_with_its_device(device_name: int | str, emulator: Emula
     assert ended(during)
 
 
-async def _one_spin(kernel: vc.Kernel) -> None:
-    await kernel.submit(np.zeros(1, np.uint32), 200_000)
+async def _one_spin(kernel: vc.Kernel, looks: int = 200_000) -> None:
+    await kernel.submit(np.zeros(1, np.uint32), looks)
 
 
 def test_the_waiter_ends_when_its_device_is_dropped(device_name: int | str, emulator: Emulator) -> None:

@@ -6,8 +6,11 @@ import os
 import threading
 
 import pytest
+from interrupts import interrupted
 
 from vyre_cuda.cache.flight import SingleFlight
+
+LIMIT = 60.0  # seconds
 
 
 def together(count, work):
@@ -124,3 +127,18 @@ def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent():
     thread.join()
 
     assert os.waitstatus_to_exitcode(status) == 42
+
+
+def test_control_c_at_any_moment_leaves_nothing_that_others_wait_for():
+    flights: SingleFlight[int] = SingleFlight()
+    results = []
+    places = 0
+
+    for places in interrupted(lambda: flights.run("key", lambda: 1)):
+        other = threading.Thread(target=lambda: results.append(flights.run("key", lambda: 2)), daemon=True)
+        other.start()
+        other.join(LIMIT)
+
+        assert results == [2] * places
+
+    assert places > 5

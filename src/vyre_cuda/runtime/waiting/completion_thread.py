@@ -34,7 +34,10 @@ class Waiter:
     """The runs that are waited for."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        # The condition is entered by its lock: a signal handler that raises within its own `__enter__` would leave it
+        # locked for ever.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._waiting: dict[Waiting, None] = {}
         self._thread: threading.Thread | None = None
         self._stopped = False
@@ -42,7 +45,7 @@ class Waiter:
 
     def add(self, waiting: Waiting) -> None:
         """Wake it when its run has finished; at once after a stop, because then every run answers at once."""
-        with self._changed:
+        with self._lock:
             stopped = self._stopped
             if not stopped:
                 self._start()
@@ -53,14 +56,14 @@ class Waiter:
 
     def discard(self, waiting: Waiting) -> None:
         """Stop waiting for it."""
-        with self._changed:
+        with self._lock:
             self._waiting.pop(waiting, None)
 
     def collect(self) -> None:
         """Wake those whose run has finished, and keep its results for them. Does nothing in a forked child."""
         if os.getpid() != self._process:
             return
-        with self._changed:
+        with self._lock:
             waiting = list(self._waiting)
         if waiting:
             self._wake_finished(waiting)
@@ -69,11 +72,11 @@ class Waiter:
         """Wake everything and end the thread. Does nothing in a forked child, where there is no such thread."""
         if os.getpid() != self._process:
             return
-        with self._changed:
+        with self._lock:
             self._stopped = True
             left = list(self._waiting)
             self._waiting.clear()
-            self._changed.notify()
+            self._changed.notify_all()  # several, where Ctrl-C came while the thread was started
             thread = self._thread
         for waiting in left:
             waiting.wake()
@@ -113,7 +116,7 @@ class Waiter:
 
     def _next(self, pause: float) -> list[Waiting] | None:
         """After a pause, what to poll next; None at the end."""
-        with self._changed:
+        with self._lock:
             if self._waiting and not self._stopped:
                 self._changed.wait(pause)
             while not self._waiting and not self._stopped:
