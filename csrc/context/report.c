@@ -2,8 +2,10 @@
  *
  * Each place that launches has a record for each kernel: a stream slot, or a graph. A wait looks at
  * those of the streams that it was for. What is untold when a stream ends is kept for whoever waits
- * for the context. A record lives as long as work may write to it: when its kernel or graph is
- * gone, until a wait that began after that has found nothing in it. */
+ * for a buffer or for the context, since buffers do not know that stream any more; so is what is
+ * untold when a copy has waited for the stream in their stead. A record lives as long as work may
+ * write to it: when its kernel or graph is gone, until a wait that began after that has found
+ * nothing in it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,18 +92,20 @@ typedef struct question {
 
 static bool is_asked(const vyc_report *report, const question *asked) {
   if (asked->all) return true;
-  return asked->slots == NULL ? vyc__slots_has(&report->used, asked->slot)
-                              : vyc__slots_meet(asked->slots, &report->used);
+  return asked->slots == NULL
+             ? vyc__slots_has(&report->used, asked->slot)
+             : report->is_copied_after || vyc__slots_meet(asked->slots, &report->used);
 }
 
 /* Caller holds children_lock. */
 static bool take(vyc_report *report, const question *asked, finding *found) {
-  if (asked->all && report->is_kept) {
+  if ((asked->all || asked->slots != NULL) && report->is_kept) {
     found->report = report->kept_report;
     found->index = report->kept_index;
     report->is_kept = false;
-  } else if (!is_asked(report, asked) ||
-             !take_record(report->cell, &found->report, &found->index)) {
+  } else if (is_asked(report, asked) && take_record(report->cell, &found->report, &found->index)) {
+    report->is_copied_after = false;
+  } else {
     return false;
   }
   found->tag = report->tag;
@@ -166,6 +170,16 @@ vyc_status vyc__check_reports_of(vyc_context *context, uint32_t slot, uint32_t e
 
 vyc_status vyc__check_reports_on(vyc_context *context, const vyc_slots *slots) {
   return check(context, (question){.slots = slots});
+}
+
+void vyc__reports_copied_after(vyc_context *context, uint32_t slot) {
+  if (VYC_LIKELY(atomic_load_explicit(&context->report_count, memory_order_relaxed) == 0)) return;
+  pthread_mutex_lock(&context->children_lock);
+  for (vyc_report *r = context->reports; r != NULL; r = r->next)
+    if (vyc__slots_has(&r->used, slot) &&
+        __atomic_load_n(r->cell, __ATOMIC_ACQUIRE) != VYC_REPORT_NONE)
+      r->is_copied_after = true;
+  pthread_mutex_unlock(&context->children_lock);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */

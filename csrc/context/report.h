@@ -16,6 +16,7 @@ struct vyc_report {
   void (*give_back)(vyc_context *context, vyc_report *report); /* the memory of the cell */
   vyc_slots used; /* whose work may write to it */
   bool is_of_stream; /* launches on one stream alone, and on what gets its slot next */
+  bool is_copied_after; /* what is in the cell is told by waits for any buffer, too */
   bool is_kept; /* of a stream that has ended: */
   uint32_t end; /* which of context->reports_ended was its own; 0: it lives */
   uint64_t kept_report, kept_index;
@@ -41,6 +42,9 @@ static inline void vyc__report_count_end(vyc_context *context) {
 vyc_status vyc__check_reports(vyc_context *context, uint32_t ended);
 vyc_status vyc__check_reports_of(vyc_context *context, uint32_t slot, uint32_t ended);
 vyc_status vyc__check_reports_on(vyc_context *context, const vyc_slots *slots);
+/* A copy in call order has waited for the work of the slot, and takes its marks from a buffer:
+ * later waits for the buffer no longer wait for that stream, but tell what it has reported. */
+void vyc__reports_copied_after(vyc_context *context, uint32_t slot);
 static inline uint32_t vyc__reports_ended(vyc_context *context) {
   return atomic_load(&context->reports_ended);
 }

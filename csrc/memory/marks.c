@@ -179,14 +179,20 @@ vyc_status vyc__run_mark_late(vyc_context *context, const vyc_run *run) {
   return status;
 }
 
+static vyc_status wait_for_slot(vyc_context *context, uint32_t slot) {
+  VYC_TRY(vyc__slot_finish(context, slot, -1));
+  vyc__reports_copied_after(context, slot);
+  return VYC_OK;
+}
+
 /* Marks that are taken stay in `taken` of the far words until the waiter leaves. */
 static vyc_status wait_for_slots(vyc_context *context, const vyc_buffer *buffer, uint64_t slots) {
   VYC_EACH_SLOT(slot, slots & ~VYC_FAR_BIT, NULL)
-  VYC_TRY(vyc__slot_finish(context, slot, -1));
+  VYC_TRY(wait_for_slot(context, slot));
   if (VYC_LIKELY((slots & VYC_FAR_BIT) == 0)) return VYC_OK;
   for (uint32_t slot = vyc__far_next_taken(&buffer->far, VYC_NEAR_SLOTS); slot != VYC_SLOT_NONE;
        slot = vyc__far_next_taken(&buffer->far, slot + 1))
-    VYC_TRY(vyc__slot_finish(context, slot, -1));
+    VYC_TRY(wait_for_slot(context, slot));
   return VYC_OK;
 }
 

@@ -98,3 +98,11 @@ vyc_mutant(looks-for-ever memory/peer_close.c close:other-close
 vyc_mutant(closes-unwaited device/close.c other-wait:other-close
   "cuStreamQuery on stream .* which was destroyed"
   [=[while (atomic_load(&context->gates[i].inside) != 0)]=] [=[while (false)]=])
+vyc_mutant(forgets-reports memory/marks.c fail-written:launch-reads
+  "ended well, and does not tell of a launch .* that has failed"
+  [=[  vyc__reports_copied_after(context, slot);
+]=] "")
+vyc_mutant(forgets-reports-of-tries memory/marks.c fail-read:launch-call-order
+  "ended well, and does not tell of a launch .* that has failed"
+  [=[  vyc__reports_copied_after(context, slot);
+]=] "")

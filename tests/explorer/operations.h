@@ -65,6 +65,8 @@
   X("gather", gather)                                                                              \
   X("fail", fail)                                                                                  \
   X("fail-wait", fail_and_wait)                                                                    \
+  X("fail-read", fail_and_read)                                                                    \
+  X("fail-written", fail_and_write)                                                                \
   X("fail-made", fail_of_made)                                                                     \
   X("fail-dropped", fail_and_drop_stream)                                                          \
   X("wait-stream", synchronize_stream)                                                             \

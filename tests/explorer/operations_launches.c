@@ -200,9 +200,22 @@ void operate_fail_and_wait(uint32_t thread) {
   operate_fail(thread);
   const uint32_t number = scene_enter((order_operation){.name = "wait for the failed",
                                                         .stream = STREAM_SPARE + thread,
-                                                        .flags = ORDER_BLOCKS},
+                                                        .flags = ORDER_BLOCKS | ORDER_TELLS},
                                       BY_ITSELF, 0);
   scene_leave(number, vyc_stream_synchronize(s->spare[thread]));
+}
+
+/* A copy that gives up has waited for the stream already, perhaps. */
+void operate_fail_and_read(uint32_t thread) {
+  operate_fail(thread);
+  scene_copy_out(&the_scene()->own[thread], true);
+}
+
+/* The copy to the device waits for the stream, and tells nothing. */
+void operate_fail_and_write(uint32_t thread) {
+  operate_fail(thread);
+  scene_copy_in(&the_scene()->own[thread], false);
+  scene_copy_out(&the_scene()->own[thread], false);
 }
 
 /* The report outlives its kernel. */

@@ -138,12 +138,12 @@ void operate_upload(uint32_t thread) {
 void operate_download(uint32_t thread) {
   scene *s = the_scene();
   (void)thread;
-  const uint32_t number =
-      scene_enter((order_operation){.name = "download",
-                                    .stream = STREAM_CALLS,
-                                    .flags = ORDER_COPY | ORDER_WAITS_BUFFERS | ORDER_BLOCKS,
-                                    .reads = scene_set(&s->hot) | scene_set(&s->out)},
-                  BY_ITSELF, 0);
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "download",
+                        .stream = STREAM_CALLS,
+                        .flags = ORDER_COPY | ORDER_WAITS_BUFFERS | ORDER_BLOCKS | ORDER_TELLS,
+                        .reads = scene_set(&s->hot) | scene_set(&s->out)},
+      BY_ITSELF, 0);
   uint64_t hot = UINT64_MAX, out = UINT64_MAX;
   const vyc_transfer items[] = {{.buffer = s->hot.handle, .bytes = sizeof hot, .result = &hot},
                                 {.buffer = s->out.handle, .bytes = sizeof out, .result = &out}};
@@ -162,12 +162,12 @@ void operate_gather(uint32_t thread) {
   uint64_t values[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
   uint32_t reads = 0;
   for (uint32_t i = 0; i < 4; i++) reads |= scene_set(from[i]);
-  const uint32_t number =
-      scene_enter((order_operation){.name = "download of four ranges",
-                                    .stream = STREAM_CALLS,
-                                    .flags = ORDER_COPY | ORDER_WAITS_BUFFERS | ORDER_BLOCKS,
-                                    .reads = reads},
-                  BY_ITSELF, 0);
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "download of four ranges",
+                        .stream = STREAM_CALLS,
+                        .flags = ORDER_COPY | ORDER_WAITS_BUFFERS | ORDER_BLOCKS | ORDER_TELLS,
+                        .reads = reads},
+      BY_ITSELF, 0);
   const vyc_status status = scene_read_ranges(values, thread);
   for (uint32_t i = 0; i < 4 && status == VYC_OK; i++)
     order_check_read(&s->order, number, from[i]->number, values[i]);

@@ -5,9 +5,10 @@
 /* ---- waits ----------------------------------------------------------------------------------- */
 
 static void wait_for(const char *name, uint32_t stream, uint32_t flags, vyc_status (*wait)(void)) {
-  const uint32_t number =
-      scene_enter((order_operation){.name = name, .stream = stream, .flags = flags | ORDER_BLOCKS},
-                  BY_ITSELF, 0);
+  const uint32_t number = scene_enter(
+      (order_operation){
+          .name = name, .stream = stream, .flags = flags | ORDER_BLOCKS | ORDER_TELLS},
+      BY_ITSELF, 0);
   scene_leave(number, wait());
 }
 
@@ -52,7 +53,7 @@ void operate_fence(uint32_t thread) {
 /* A wait that gave up has waited for nothing. */
 static void leave_wait(uint32_t number, vyc_status status) {
   order_operation *o = &the_scene()->order.list[number];
-  if (status == VYC_NOT_READY) o->flags &= ~(uint32_t)ORDER_BLOCKS;
+  if (status == VYC_NOT_READY) o->flags &= ~(uint32_t)(ORDER_BLOCKS | ORDER_TELLS);
   scene_leave(number, status == VYC_NOT_READY ? VYC_OK : status);
 }
 
@@ -61,7 +62,7 @@ void operate_wait_for_stream_shortly(uint32_t thread) {
   (void)thread;
   const uint32_t number = scene_enter((order_operation){.name = "short wait for stream one",
                                                         .stream = STREAM_ONE,
-                                                        .flags = ORDER_BLOCKS},
+                                                        .flags = ORDER_BLOCKS | ORDER_TELLS},
                                       BY_ITSELF, 0);
   vyc_status status = vyc_stream_query(s->one);
   if (status == VYC_NOT_READY) status = vyc_stream_synchronize_for(s->one, SCENE_SHORT_NS);
@@ -70,10 +71,11 @@ void operate_wait_for_stream_shortly(uint32_t thread) {
 
 void operate_wait_for_all_shortly(uint32_t thread) {
   (void)thread;
-  const uint32_t number = scene_enter((order_operation){.name = "short wait for all",
-                                                        .stream = ORDER_NOWHERE,
-                                                        .flags = ORDER_WAITS_ALL | ORDER_BLOCKS},
-                                      BY_ITSELF, 0);
+  const uint32_t number =
+      scene_enter((order_operation){.name = "short wait for all",
+                                    .stream = ORDER_NOWHERE,
+                                    .flags = ORDER_WAITS_ALL | ORDER_BLOCKS | ORDER_TELLS},
+                  BY_ITSELF, 0);
   leave_wait(number, vyc_context_synchronize_for(the_scene()->context, SCENE_SHORT_NS));
 }
 
@@ -91,7 +93,7 @@ void operate_wait_for_event(uint32_t thread) {
   (void)thread;
   const uint32_t number = scene_enter((order_operation){.name = "wait for an event of stream one",
                                                         .stream = STREAM_ONE,
-                                                        .flags = ORDER_BLOCKS},
+                                                        .flags = ORDER_BLOCKS | ORDER_TELLS},
                                       BY_ITSELF, 0);
   vyc_status status = vyc_stream_record(s->one, &start);
   if (status == VYC_OK) status = vyc_stream_record(s->one, &stop);

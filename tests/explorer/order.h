@@ -25,7 +25,8 @@ enum { /* order_operation.flags */
        ORDER_WAITS_ALL = 4u,   /* behind everything that was given before */
        ORDER_WAITS_BUFFERS = 8u, /* behind all work on its buffers, on whatever stream */
        ORDER_WAITS_OTHER = 16u,  /* behind what `other` was given before */
-       ORDER_IS_ON_OTHER = 32u   /* in the order of `other` as well */
+       ORDER_IS_ON_OTHER = 32u,  /* in the order of `other` as well */
+       ORDER_TELLS = 64u         /* of failed assertions */
 };
 
 typedef struct order_operation {

@@ -74,12 +74,12 @@ void scene_copy_in(const scene_buffer *to, bool tries) {
 }
 
 void scene_copy_out(const scene_buffer *from, bool tries) {
-  const uint32_t number =
-      scene_enter((order_operation){.name = "copy out",
-                                    .stream = STREAM_CALLS,
-                                    .flags = ORDER_COPY | ORDER_WAITS_BUFFERS | ORDER_BLOCKS,
-                                    .reads = scene_set(from)},
-                  BY_ITSELF, 0);
+  const uint32_t number = scene_enter(
+      (order_operation){.name = "copy out",
+                        .stream = STREAM_CALLS,
+                        .flags = ORDER_COPY | ORDER_WAITS_BUFFERS | ORDER_BLOCKS | ORDER_TELLS,
+                        .reads = scene_set(from)},
+      BY_ITSELF, 0);
   uint64_t value = UINT64_MAX;
   vyc_status status = VYC_NOT_READY;
   if (tries) status = vyc_copy_try_out(from->handle, 0, &value, sizeof value, SCENE_SHORT_NS);

@@ -3,16 +3,64 @@
 
 static uint32_t operation_now(void) { return the_scene()->operation[explorer->current]; }
 
-/* Also a wait for a buffer, which is one for each stream that has used it. */
-static bool waits_for(const scene *s, const order_operation *waiter, uint32_t stream) {
-  if ((waiter->flags & ORDER_WAITS_ALL) != 0 || waiter->stream == stream) return true;
-  if ((waiter->flags & ORDER_WAITS_BUFFERS) == 0) return false;
+static bool share_buffers(const order_operation *a, const order_operation *b) {
+  return ((a->reads | a->writes) & (b->reads | b->writes)) != 0;
+}
+
+static bool is_download(const order_operation *o) {
+  return (o->flags & ORDER_COPY) != 0 && (o->flags & ORDER_TELLS) != 0;
+}
+
+/* Buffers may not know its stream any more: that is gone, or a copy has waited for it, perhaps for
+ * earlier work on another buffer. */
+static bool is_left_to_downloads(const scene *s, const order_operation *failed) {
+  const uint32_t owner = failed->stream - STREAM_SPARE;
+  if (owner < EXPLORER_CALLERS && s->spare[owner] == NULL) return true;
   for (uint32_t i = 1; i < s->order.count; i++) {
     const order_operation *o = &s->order.list[i];
-    if (o->stream == stream && ((o->reads | o->writes) & (waiter->reads | waiter->writes)) != 0)
+    if ((o->flags & ORDER_WAITS_BUFFERS) != 0 && (o->end == 0 || o->end > failed->begin))
       return true;
   }
   return false;
+}
+
+/* Also a wait for a buffer, which is one for each stream that has used it. */
+static bool waits_for(const scene *s, const order_operation *waiter,
+                      const order_operation *failed) {
+  const uint32_t stream = failed->stream;
+  if ((waiter->flags & ORDER_WAITS_ALL) != 0 || waiter->stream == stream) return true;
+  if ((waiter->flags & ORDER_WAITS_BUFFERS) == 0) return false;
+  if (is_download(waiter) && is_left_to_downloads(s, failed)) return true;
+  for (uint32_t i = 1; i < s->order.count; i++) {
+    const order_operation *o = &s->order.list[i];
+    if (o->stream == stream && share_buffers(o, waiter)) return true;
+  }
+  return false;
+}
+
+/* The launch must be told of by this wait at the latest. */
+static bool must_tell(const order_operation *waiter, const order_operation *failed) {
+  if (failed->end == 0 || failed->end > waiter->begin || failed->failed) return false;
+  if ((waiter->flags & ORDER_TELLS) == 0) return false;
+  if ((waiter->flags & ORDER_WAITS_ALL) != 0) return true;
+  return is_download(waiter) ? share_buffers(waiter, failed) : waiter->stream == failed->stream;
+}
+
+/* Nobody else is about to say what it has found. */
+static bool is_alone(const scene *s, uint32_t number) {
+  for (uint32_t i = 1; i < s->order.count; i++)
+    if (i != number && s->order.list[i].end == 0) return false;
+  return true;
+}
+
+/* It ended well: no failed assertion that it waited for is untold. */
+static void check_nothing_untold(const scene *s, uint32_t number) {
+  const order_operation *waiter = &s->order.list[number];
+  if (s->failing == 0 || s->lost || s->closing || !is_alone(s, number)) return;
+  for (uint32_t i = 1; i < s->order.count; i++)
+    if (((s->failing & ~s->told) >> i & 1) != 0 && must_tell(waiter, &s->order.list[i]))
+      explorer_fail("%s (%u) ended well, and does not tell of a launch (%u) that has failed",
+                    waiter->name, number, i);
 }
 
 /* A failed assertion is told once, after the launch has run, to who waited for its stream. */
@@ -25,7 +73,7 @@ static void check_told(const char *what) {
     explorer_fail("%s tells of a launch (%lu) that has not failed", what, (unsigned long)number);
   const order_operation *failed = &s->order.list[number];
   const uint32_t now = operation_now();
-  if (!s->closing && now != 0 && !waits_for(s, &s->order.list[now], failed->stream))
+  if (!s->closing && now != 0 && !waits_for(s, &s->order.list[now], failed))
     explorer_fail("%s tells of a launch (%lu) on a stream that it did not wait for", what,
                   (unsigned long)number);
   if (failed->executed == 0)
@@ -82,6 +130,7 @@ void scene_leave(uint32_t operation, vyc_status status) {
       o->launched != s->kernels[operation])
     explorer_fail("%s (%u) gave the device %u kernels, not %u", o->name, operation, o->launched,
                   s->kernels[operation]);
+  if (status == VYC_OK) check_nothing_untold(s, operation);
   order_end(&s->order, operation, !is_done);
   s->operation[explorer->current] = 0;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -114,3 +115,93 @@ def test_an_assertion_of_a_dropped_kernel_is_still_explained(device_name: int | 
         with pytest.raises(vc.KernelAssertionError) as caught:
             device.synchronize()
         check(caught.value, 42)
+
+
+@pytest.fixture
+def late_main_stream(own_device: vc.Device) -> Iterator[Callable[[], None]]:
+    """Gives the main stream work that takes longer than a small copy waits before it goes another way."""
+    kernel = own_device.compile(programs.spin())
+    flag = own_device.zeros(1, vc.u32)
+
+    def hold() -> None:
+        kernel.launch(flag, 20_000)
+
+    yield hold
+    own_device.synchronize()
+
+
+def launched(device: vc.Device, stream: vc.Stream) -> tuple[vc.DeviceArray, vc.DeviceArray]:
+    """The input, and the output of a launch that has ended with a failed assertion in thread 42."""
+    kernel = device.compile(programs.guarded())
+    x, out = device.array(values(42)), device.zeros(1000, vc.u32)
+    kernel.launch(x, out, stream=stream)
+    ended = stream.record()
+    while not ended.query():
+        pass
+    return x, out
+
+
+def test_a_wait_for_an_array_raises_where_the_main_stream_is_late(
+    own_device: vc.Device, late_main_stream: Callable[[], None]
+) -> None:
+    _, out = launched(own_device, own_device.stream())
+    late_main_stream()
+
+    with pytest.raises(vc.KernelAssertionError) as caught:
+        out.numpy()
+
+    check(caught.value, 42)
+    np.testing.assert_array_equal(np.delete(values(), 42), np.delete(out.numpy(), 42))
+
+
+def test_a_wait_for_an_array_raises_where_its_stream_is_gone(own_device: vc.Device) -> None:
+    _, out = launched(own_device, own_device.stream())
+    gc.collect()
+
+    with pytest.raises(vc.KernelAssertionError) as caught:
+        out.numpy()
+
+    check(caught.value, 42)
+    own_device.synchronize()
+
+
+@pytest.mark.parametrize("copies", ["into", "from", "fills"])
+def test_a_wait_for_an_array_raises_after_a_copy_that_waited_for_its_stream(own_device: vc.Device, copies: str) -> None:
+    stream = own_device.stream()
+    _, out = launched(own_device, stream)
+    other = own_device.zeros(1000, vc.u32)
+    if copies == "into":
+        out.copy_from(values())
+    elif copies == "from":
+        other.copy_from(out)
+    else:
+        out.fill(0)
+
+    with pytest.raises(vc.KernelAssertionError) as caught:
+        (other if copies == "from" else out).numpy()
+
+    check(caught.value, 42)
+    stream.synchronize()
+    own_device.synchronize()
+
+
+def test_the_stream_still_raises_after_such_a_copy(own_device: vc.Device) -> None:
+    stream = own_device.stream()
+    _, out = launched(own_device, stream)
+    out.copy_from(values())
+
+    with pytest.raises(vc.KernelAssertionError) as caught:
+        stream.synchronize()
+
+    check(caught.value, 42)
+    np.testing.assert_array_equal(values(), out.numpy())
+
+
+def test_an_array_that_no_copy_has_waited_for_does_not_raise_for_another(own_device: vc.Device) -> None:
+    stream = own_device.stream()
+    launched(own_device, stream)
+    other = own_device.zeros(1000, vc.u32)
+
+    assert not other.numpy().any()
+    with pytest.raises(vc.KernelAssertionError):
+        stream.synchronize()
