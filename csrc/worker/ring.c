@@ -119,6 +119,17 @@ void vyc__ring_take_back(vyc_ring *ring, uint32_t before) {
   *ring->next = before;
 }
 
+/* A launch comes to all that is in the ring, so one stop is enough for whoever asks for one; and a
+ * launch that has ended before it came to its stop leaves it to the next one. */
+bool vyc__ring_stop(vyc_ring *ring) {
+  static const uint32_t grid[3] = {1, 1, 1};
+  if (!vyc__ring_is_running(ring) || ring->has_stop) return true;
+  if (!vyc__ring_has_room(ring, 1)) return false;
+  ring->stop = vyc__ring_put(ring, &(worker_slot){.kernel = WORKER_STOP, .grid = grid});
+  ring->has_stop = true;
+  return true;
+}
+
 bool vyc__ring_is_running(const vyc_ring *ring) {
   const uint32_t launch = atomic_load_explicit(&ring->launch, memory_order_acquire);
   const uint64_t end = atomic_load_explicit(end_of(ring), memory_order_acquire);
@@ -185,6 +196,7 @@ static vyc_status launch_it(vyc_ring *ring, stay of) {
     ring->stream = made; /* seen by who looks without the claim */
   }
   vyc__ring_note_end(ring);
+  if (ring->has_stop && vyc__ring_is_answered(ring, ring->stop)) ring->has_stop = false;
   const uint32_t before = atomic_load_explicit(&ring->launch, memory_order_relaxed);
   const uint32_t number = before + 1 == 0 ? 1 : before + 1;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
@@ -209,7 +221,9 @@ vyc_status vyc__ring_go_on(vyc_ring *ring, vyc_scope *scope) {
 }
 
 vyc_status vyc__ring_go_until(vyc_ring *ring, uint32_t last) {
-  return launch_it(ring, (stay){INT64_MAX, UINT64_MAX, last}); /* -1: at once */
+  const stay until = {INT64_MAX, UINT64_MAX, last}; /* -1: at once */
+  VYC_TRY(launch_it(ring, until));
+  return ring->has_stop ? launch_it(ring, until) : VYC_OK;
 }
 
 vyc_status vyc__ring_ask(const vyc_ring *ring, vyc_scope *scope) {

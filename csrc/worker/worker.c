@@ -9,18 +9,22 @@
 
 /* ---- pauses ---------------------------------------------------------------------------------- */
 
-/* True: it has been told to stop, or does not run. */
-static bool tell_to_stop(vyc_ring *ring) {
-  static const uint32_t grid[3] = {1, 1, 1};
+static bool try_stop(vyc_ring *ring) {
   vyc_claim *claim = &ring->worker->claim;
   vyc__claim_take(claim);
-  bool told = !vyc__ring_is_running(ring);
-  if (!told && vyc__ring_has_room(ring, 1)) {
-    vyc__ring_put(ring, &(worker_slot){.kernel = WORKER_STOP, .grid = grid});
-    told = true;
-  }
+  const bool stops = vyc__ring_stop(ring);
   vyc__claim_drop(claim);
-  return told;
+  return stops;
+}
+
+/* While the ring is full, only the driver knows of a fault. */
+static vyc_status stop_ring(vyc_ring *ring, vyc_pace *pace) {
+  while (!try_stop(ring)) {
+    VYC_TRY(vyc__pace(ring->worker->child.context, pace));
+    const vyc_status status = vyc__pace_sleeps(pace) ? vyc__ring_ask(ring, NULL) : VYC_NOT_READY;
+    if (status != VYC_NOT_READY) return status;
+  }
+  return VYC_OK;
 }
 
 static bool is_running(vyc_worker *worker) {
@@ -29,18 +33,10 @@ static bool is_running(vyc_worker *worker) {
   return false;
 }
 
-static vyc_status stop(vyc_worker *worker, int64_t timeout_ns) {
+static vyc_status leave_device(vyc_worker *worker, int64_t timeout_ns) {
   vyc_context *context = worker->child.context;
-  vyc__claim_take(&worker->claim); /* who has it may have seen no pause, and not launched it yet */
-  const bool runs = is_running(worker);
-  EACH_RING(ring, worker) vyc__ring_note_end(ring);
-  vyc__claim_drop(&worker->claim);
-  if (!runs) return vyc__behind_finish(worker, timeout_ns);
-  atomic_fetch_add_explicit(&worker->pause_count, 1, memory_order_relaxed);
-  vyc__count(&context->counters, worker_pauses, 1);
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
-  EACH_RING(ring, worker)
-  while (!tell_to_stop(ring)) VYC_TRY(vyc__pace(context, &pace));
+  EACH_RING(ring, worker) VYC_TRY(stop_ring(ring, &pace));
   /* Their last instructions, or a fault. */
   EACH_RING(ring, worker)
   if (ring->stream != NULL)
@@ -48,10 +44,29 @@ static vyc_status stop(vyc_worker *worker, int64_t timeout_ns) {
   return vyc__behind_finish(worker, vyc__pace_left(&pace));
 }
 
+static vyc_status stop(vyc_worker *worker, int64_t timeout_ns) {
+  vyc__claim_take(&worker->claim); /* who has it may have seen no pause, and not launched it yet */
+  const bool runs = is_running(worker);
+  EACH_RING(ring, worker) vyc__ring_note_end(ring);
+  vyc__claim_drop(&worker->claim);
+  if (!runs) return vyc__behind_finish(worker, timeout_ns);
+  atomic_fetch_add_explicit(&worker->pause_count, 1, memory_order_relaxed);
+  vyc__count(&worker->child.context->counters, worker_pauses, 1);
+  return leave_device(worker, timeout_ns);
+}
+
 /* Counted before it is asked whether it runs: see put(). */
 static vyc_status pause_it(vyc_worker *worker, int64_t timeout_ns) {
   atomic_fetch_add(&worker->pauses, 1);
   return stop(worker, timeout_ns);
+}
+
+static bool undo_pause(vyc_worker *worker) {
+  uint32_t pauses = atomic_load(&worker->pauses);
+  do {
+    if (pauses == 0) return false;
+  } while (!atomic_compare_exchange_weak(&worker->pauses, &pauses, pauses - 1));
+  return true;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -256,17 +271,28 @@ vyc_status vyc_worker_pause(vyc_worker *worker, int64_t timeout_ns) {
   vyc_scope scope;
   VYC_TRY(vyc__enter(worker->child.context, &scope));
   const vyc_status status = pause_it(worker, timeout_ns);
+  if (VYC_UNLIKELY(status != VYC_OK && status != VYC_NOT_READY)) undo_pause(worker);
+  vyc__leave(worker->child.context, &scope);
+  return status;
+}
+
+static vyc_status not_paused(void) {
+  return vyc__fail(VYC_E_INVALID, "worker", "the worker is not paused");
+}
+
+vyc_status vyc_worker_pause_wait(vyc_worker *worker, int64_t timeout_ns) {
+  VYC_REQUIRE(worker != NULL);
+  vyc_scope scope;
+  VYC_TRY(vyc__enter(worker->child.context, &scope));
+  const bool stays_away = atomic_load(&worker->pauses) != 0 || atomic_load(&worker->closed);
+  const vyc_status status = stays_away ? leave_device(worker, timeout_ns) : not_paused();
   vyc__leave(worker->child.context, &scope);
   return status;
 }
 
 vyc_status vyc_worker_resume(vyc_worker *worker) {
   VYC_REQUIRE(worker != NULL);
-  uint32_t pauses = atomic_load(&worker->pauses);
-  do {
-    if (pauses == 0) return vyc__fail(VYC_E_INVALID, "worker", "the worker is not paused");
-  } while (!atomic_compare_exchange_weak(&worker->pauses, &pauses, pauses - 1));
-  return VYC_OK;
+  return undo_pause(worker) ? VYC_OK : not_paused();
 }
 
 /* Whether all calls up to now have ended; if the block has left some, it is launched for them. */

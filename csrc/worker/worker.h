@@ -40,6 +40,8 @@ typedef struct vyc_ring {
   uint32_t *next; /* number of the next call; of the worker, beside those of its other rings */
   _Atomic uint32_t launch; /* the number of the last launch; 0: none; changed under the claim */
   uint32_t noted; /* the last launch of which it is counted why it has ended */
+  uint32_t stop; /* the number of its last stop */
+  bool has_stop; /* which may not have been answered; there is no other one */
 } vyc_ring;
 
 /* Where a call is, or a part of it: the number is that of its last slot in the ring. */
@@ -174,11 +176,13 @@ bool vyc__ring_is_running(const vyc_ring *ring);
 /* The caller has the claim. Launches its block unless it runs or is paused. `scope`: as that of a
  * call. */
 vyc_status vyc__ring_go_on(vyc_ring *ring, vyc_scope *scope);
-/* The same once more, behind the launch that runs if there is one: so all calls up to `last` run,
- * whether or not a thread of the host looks after them. */
+/* The same behind the launch that runs if there is one, and behind one that ends at a stop: so all
+ * calls up to `last` run, whether or not a thread of the host looks after them. */
 vyc_status vyc__ring_go_until(vyc_ring *ring, uint32_t last);
 /* VYC_NOT_READY, or the fault that has ended it, which only the driver can report. */
 vyc_status vyc__ring_ask(const vyc_ring *ring, vyc_scope *scope);
+/* The caller has the claim. True: the launch that runs will come to a stop, or none does. */
+bool vyc__ring_stop(vyc_ring *ring);
 /* The caller has the claim. Counts the end of the last launch, once. */
 void vyc__ring_note_end(vyc_ring *ring);
 /* The thread may make driver calls. */

@@ -130,13 +130,13 @@ bool resident_step(work *w) {
     return false;
   }
   const bool is_called = take_slot(r, r->call, content);
-  if (is_called && content[0] >> 8 == STOP) {
-    answer(r, r->call++);
-    return end(r, STOP);
-  }
   if (r->served >= BUSY_CALLS && may_leave(r)) {
     if (is_called && the_model->plant == MODEL_LOSES_CALL) r->call++;
     return end(r, END_BUSY);
+  }
+  if (is_called && content[0] >> 8 == STOP) {
+    answer(r, r->call++);
+    return end(r, STOP);
   }
   if (!is_called) return end(r, END_IDLE);
   serve(w, content);

@@ -106,3 +106,10 @@ vyc_mutant(forgets-reports-of-tries memory/marks.c fail-read:launch-call-order
   "ended well, and does not tell of a launch .* that has failed"
   [=[  vyc__reports_copied_after(context, slot);
 ]=] "")
+vyc_mutant(stops-again worker/ring.c worker-awaited-past-stop:worker-pause
+  "the schedule does not end"
+  [=[if (!vyc__ring_is_running(ring) || ring->has_stop) return true;]=]
+  [=[if (!vyc__ring_is_running(ring)) return true;]=])
+vyc_mutant(goes-until-stop worker/ring.c worker-awaited-past-stop:worker-pause
+  "the schedule does not end"
+  [=[return ring->has_stop ? launch_it(ring, until) : VYC_OK;]=] [=[return VYC_OK;]=])

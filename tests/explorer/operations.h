@@ -102,10 +102,12 @@
   X("worker-call-behind", worker_call_behind)                                                      \
   X("worker-calls", worker_calls)                                                                  \
   X("worker-awaited", worker_awaited)                                                              \
+  X("worker-awaited-past-stop", worker_awaited_past_stop)                                          \
   X("worker-run", worker_run)                                                                      \
   X("worker-submit", worker_submit)                                                                \
   X("worker-submit-dropped", worker_submit_dropped)                                                \
   X("worker-pause", worker_pause)                                                                  \
+  X("worker-pause-again", worker_pause_again)                                                      \
   X("worker-close", worker_close)                                                                  \
   X("worker-fault", worker_fault)                                                                  \
   X("worker-made", worker_made)                                                                    \

@@ -86,11 +86,9 @@ void operate_worker_call_spread(uint32_t thread) {
   vyc_ticket_release(ticket);
 }
 
-/* The call is left in flight, and the stream waits for it. */
-void operate_worker_awaited(uint32_t thread) {
+/* A launch on the stream comes behind the calls that were left. */
+static void wait_on_stream(uint32_t thread) {
   scene *s = the_scene();
-  vyc_ticket *ticket = NULL;
-  if (!leave_call(&ticket, "call of a worker that is left", thread, 1)) return;
   const uint32_t wait = scene_enter((order_operation){.name = "wait of a stream for a worker",
                                                       .stream = STREAM_SPARE + thread,
                                                       .flags = ORDER_WAITS_OTHER,
@@ -105,7 +103,36 @@ void operate_worker_awaited(uint32_t thread) {
   scene_launch("launch behind a worker", s->spare[thread], STREAM_SPARE + thread, &s->own[thread],
                &s->out);
   scene_ok(vyc_stream_synchronize(s->spare[thread]), "a wait for the stream behind a worker");
+}
+
+/* The call is left in flight, and the stream waits for it. */
+void operate_worker_awaited(uint32_t thread) {
+  vyc_ticket *ticket = NULL;
+  if (!leave_call(&ticket, "call of a worker that is left", thread, 1)) return;
+  wait_on_stream(thread);
   vyc_ticket_release(ticket);
+}
+
+/* True: the worker is paused. It may be on the device. */
+static bool begin_pause(vyc_status *status_out) {
+  scene *s = the_scene();
+  s->pauses = true;
+  *status_out = vyc_worker_pause(s->worker, 0);
+  return *status_out == VYC_NOT_READY || scene_ok(*status_out, "a pause");
+}
+
+/* A launch of the worker ends as busy after two calls, before it comes to the stop. */
+void operate_worker_awaited_past_stop(uint32_t thread) {
+  vyc_ticket *tickets[3] = {NULL, NULL, NULL};
+  vyc_status status;
+  bool goes_on = leave_call(&tickets[0], "first call before a stop", thread, 1) &&
+                 leave_call(&tickets[1], "second call before a stop", thread, 1);
+  for (uint32_t i = 0; goes_on && i < 2; i++) {
+    goes_on = begin_pause(&status);
+    if (goes_on) scene_resume_worker();
+  }
+  if (goes_on && leave_call(&tickets[2], "call behind a stop", thread, 1)) wait_on_stream(thread);
+  for (uint32_t i = 0; i < 3; i++) vyc_ticket_release(tickets[i]);
 }
 
 /* ---- host arrays ----------------------------------------------------------------------------- */
@@ -170,14 +197,29 @@ void operate_worker_submit_dropped(uint32_t thread) {
 
 /* ---- what stops it --------------------------------------------------------------------------- */
 
-void operate_worker_pause(uint32_t thread) {
-  scene *s = the_scene();
+static void check_paused(void) {
   vyc_worker_stats stats = {.struct_size = sizeof stats};
-  (void)thread;
-  if (!scene_pause_worker()) return;
-  if (scene_ok(vyc_worker_stats_get(s->worker, &stats), "the statistics of a worker") &&
+  if (scene_ok(vyc_worker_stats_get(the_scene()->worker, &stats), "the statistics of a worker") &&
       stats.running != 0)
     explorer_fail("a worker that is paused has %u blocks on the device", stats.running);
+}
+
+void operate_worker_pause(uint32_t thread) {
+  (void)thread;
+  if (!scene_pause_worker()) return;
+  check_paused();
+  scene_resume_worker();
+}
+
+/* Waited for in three turns, of which the second ends at its limit. */
+void operate_worker_pause_again(uint32_t thread) {
+  const scene *s = the_scene();
+  vyc_status status;
+  (void)thread;
+  if (!begin_pause(&status)) return;
+  if (status == VYC_NOT_READY) status = vyc_worker_pause_wait(s->worker, 0);
+  if (status == VYC_NOT_READY) status = vyc_worker_pause_wait(s->worker, -1);
+  if (scene_ok(status, "a wait for a pause")) check_paused();
   scene_resume_worker();
 }
 

@@ -147,7 +147,9 @@ static void a_pause_holds_calls_up(void) {
   vyc_buffer *h = numbers(1), *d = numbers(1);
   vyc_worker_stats stats = {.struct_size = sizeof stats};
   OK(vyc_context_synchronize(context)); /* the call is late, not its arrays */
+  CHECK(vyc_worker_pause_wait(worker, 0) == VYC_E_INVALID);
   OK(vyc_worker_pause(worker, -1));
+  OK(vyc_worker_pause_wait(worker, 0));
   OK(vyc_worker_stats_get(worker, &stats));
   CHECK(stats.running == 0);
   CHECK(add(h, d, 1000000) == VYC_E_TIMEOUT);
@@ -232,7 +234,9 @@ static void *work(void *argument) {
 /* And what takes the worker from the device meanwhile. */
 static void *disturb(void *unused) {
   while (working > 0) {
-    OK(vyc_worker_pause(worker, -1));
+    const vyc_status status = vyc_worker_pause(worker, 0);
+    CHECK(status == VYC_OK || status == VYC_NOT_READY);
+    if (working % 2 == 0) OK(vyc_worker_pause_wait(worker, -1));
     OK(vyc_worker_resume(worker));
     OK(vyc_context_trim(context));
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);

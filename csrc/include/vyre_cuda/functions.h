@@ -213,6 +213,7 @@
   X(vyc_worker_close)                          \
   X(vyc_worker_create)                         \
   X(vyc_worker_pause)                          \
+  X(vyc_worker_pause_wait)                     \
   X(vyc_worker_release)                        \
   X(vyc_worker_resume)                         \
   X(vyc_worker_run)                            \

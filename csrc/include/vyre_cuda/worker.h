@@ -71,8 +71,11 @@ VYC_API vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker
 /* Keep the worker off the device, until as many calls of vyc_worker_resume. When this returns, the
  * calls that it had taken up have ended, and all others wait. VYC_NOT_READY: it has not left the
  * device within timeout_ns (negative: no limit); it is paused all the same, and leaves after those
- * calls. */
+ * calls: vyc_worker_pause_wait waits for that. After any other failure it is not paused. */
 VYC_API vyc_status vyc_worker_pause(vyc_worker *worker, int64_t timeout_ns);
+/* Wait again for a worker that is paused or closed to leave the device. VYC_NOT_READY: as for
+ * vyc_worker_pause. VYC_E_INVALID: it is neither. */
+VYC_API vyc_status vyc_worker_pause_wait(vyc_worker *worker, int64_t timeout_ns);
 /* Undo one pause. VYC_E_INVALID: it is not paused. Works in every state of the context. */
 VYC_API vyc_status vyc_worker_resume(vyc_worker *worker);
 /* Take no more calls, which fail with VYC_E_UNAVAILABLE from now on, undo all pauses, finish the

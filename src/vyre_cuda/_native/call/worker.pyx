@@ -12,8 +12,8 @@ from libc.string cimport memset
 from vyre_cuda._native.core.c_api cimport (
     VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, VYC_ROLE_OUT, VYC_ROLE_SCALAR, vyc_prepared, vyc_run, vyc_status,
     vyc_stream_wait_worker, vyc_ticket, vyc_ticket_release, vyc_worker, vyc_worker_close, vyc_worker_create,
-    vyc_worker_desc, vyc_worker_pause, vyc_worker_release, vyc_worker_resume, vyc_worker_run, vyc_worker_stats,
-    vyc_worker_stats_get, vyc_worker_submit,
+    vyc_worker_desc, vyc_worker_pause, vyc_worker_pause_wait, vyc_worker_release, vyc_worker_resume, vyc_worker_run,
+    vyc_worker_stats, vyc_worker_stats_get, vyc_worker_submit,
 )
 from vyre_cuda._native.core.context cimport Context, Stream, load
 from vyre_cuda._native.call.dispatch cimport Dispatcher
@@ -38,14 +38,12 @@ cdef enum:
 cdef uint64_t HELD_BYTES = 1 << 16
 
 
-# How long a pause may wait without looking at Python's signals. Each turn tells the worker once more to stop, and
-# counts as a pause.
-cdef enum:
-    PAUSE_SLICE_NS = 500000000
-
-
 cdef vyc_status close_once(void *worker, int64_t timeout_ns) noexcept nogil:
     return vyc_worker_close(<vyc_worker *>worker, timeout_ns)
+
+
+cdef vyc_status pause_once(void *worker, int64_t timeout_ns) noexcept nogil:
+    return vyc_worker_pause_wait(<vyc_worker *>worker, timeout_ns)
 
 
 cdef class WorkerHandle:
@@ -200,31 +198,20 @@ cdef class WorkerHandle:
         run_at_length(self, number, &arguments.run, nanoseconds(timeout))
 
     def leave(self, timeout: float | None = None) -> bool:
-        """Pause. Whether the worker has left the device in time; it is paused in either case. An exception of a
-        handler of signals, such as KeyboardInterrupt, undoes the pause."""
+        """Pause. Whether the worker has left the device in time; it is paused in either case, but not after an
+        exception, such as KeyboardInterrupt."""
         cdef int64_t left = nanoseconds(timeout)
-        cdef int64_t slice_ns
         cdef vyc_status status
-        cdef bint is_first = True
-        while True:
-            slice_ns = PAUSE_SLICE_NS if left < 0 or left > PAUSE_SLICE_NS else left
-            with nogil:
-                status = vyc_worker_pause(self._h, slice_ns)
-            if not is_first:
-                check(vyc_worker_resume(self._h))  # the first one stays
-            if status != VYC_NOT_READY:
-                check(status)
-                return True
-            if left >= 0:
-                left -= slice_ns
-                if left <= 0:
-                    return False
-            is_first = False
-            try:
-                PyErr_CheckSignals()
-            except BaseException:
-                check(vyc_worker_resume(self._h))
-                raise
+        with nogil:
+            status = vyc_worker_pause(self._h, 0)
+        if status != VYC_NOT_READY:
+            check(status)
+            return True
+        try:
+            return wait_in_slices(pause_once, self._h, left)
+        except BaseException:
+            vyc_worker_resume(self._h)  # a close may have undone it before
+            raise
 
     def _hold_back(self, Stream stream not None) -> None:
         """What is enqueued on the stream later begins when the calls submitted so far have ended."""

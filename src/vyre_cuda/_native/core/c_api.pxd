@@ -495,6 +495,7 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_worker_submit(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel, const vyc_run *run)
     vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker)
     vyc_status vyc_worker_pause(vyc_worker *worker, int64_t timeout_ns)
+    vyc_status vyc_worker_pause_wait(vyc_worker *worker, int64_t timeout_ns)
     vyc_status vyc_worker_resume(vyc_worker *worker)
     vyc_status vyc_worker_close(vyc_worker *worker, int64_t timeout_ns)
     vyc_status vyc_worker_stats_get(vyc_worker *worker, vyc_worker_stats *stats_out)

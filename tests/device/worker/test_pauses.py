@@ -1,0 +1,92 @@
+"""Pauses that do not end at once: one stop in the ring, one pause in the counters, and no call is left behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import vyre_cuda as vc
+from vyre_cuda.runtime.worker.worker import Worker
+from vyre_cuda.testing.emulator import Emulator
+
+ROOT = Path(__file__).parents[3]
+X = np.arange(300, dtype=np.float32)
+LIMIT = 60.0  # seconds
+
+FULL = """
+import sys, numpy as np, vyre_cuda as vc
+from vyre_cuda.runtime.worker.worker import Worker
+
+b = vc.Builder("reach", block=64)
+x = b.input("x", vc.u64)
+out = b.output("out", vc.u64, size=x.size)
+far = b.scalar("far", vc.u64)
+i = b.let("i", vc.global_id.x)
+with b.if_(i < out.size):
+    out[i] = x[vc.u64(i) + far]
+name, far = sys.argv[1], np.uint64(int(sys.argv[2]))
+device = vc.Device(int(name) if name.isdigit() else name)
+reaching, X = device.compile(b.build(), bounds="off"), np.arange(100, dtype=np.uint64)
+worker = Worker(device, [reaching], idle=60.0, busy=60.0)
+worker.pause()
+pending = [worker.submit(reaching, X, far) for _ in range(64)]
+worker.resume()
+try:
+    pending[-1].done()  # launches it
+    worker.pause(timeout=20.0)
+except vc.DeviceLostError as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.fixture
+def held(emulator: Emulator) -> Iterator[Emulator]:
+    """What is launched from now on does not begin."""
+    emulator.set("held", 1)
+    yield emulator
+    emulator.set("held", 0)
+
+
+@pytest.mark.emulator
+def test_a_long_pause_stops_the_worker_once(device: vc.Device, saxpy: vc.Kernel, held: Emulator) -> None:
+    with Worker(device, [saxpy], idle=LIMIT, busy=LIMIT) as worker:
+        pending = worker.submit(saxpy, X, X, 2.0)
+        with pytest.raises(vc.KernelTimeoutError):
+            worker.pause(timeout=1.2)
+        with pytest.raises(vc.KernelTimeoutError):
+            worker.pause(timeout=0.1)  # another one, which finds it on the device too
+        assert worker.stats().pauses == 2
+        held.set("held", 0)
+        np.testing.assert_array_equal(3 * X, pending.result(LIMIT))
+        worker.resume()
+        worker.resume()
+        np.testing.assert_array_equal(4 * X, worker.call(saxpy, X, X, 3.0, timeout=LIMIT))
+        assert worker.stats().launches == 2  # a launch ends at each stop
+
+
+@pytest.mark.emulator
+def test_a_stream_gets_past_a_stop_that_was_left(device: vc.Device, saxpy: vc.Kernel, held: Emulator) -> None:
+    stream = device.stream()
+    with Worker(device, [saxpy], idle=LIMIT, busy=1e-9) as worker:
+        first = worker.submit(saxpy, X, X, 2.0)
+        with pytest.raises(vc.KernelTimeoutError):
+            worker.pause(timeout=0.01)
+        worker.resume()
+        second = worker.submit(saxpy, X, X, 3.0)
+        stream.wait(worker)  # behind the launch that runs, which ends as busy before it comes to the stop
+        held.set("held", 0)
+        stream.synchronize(timeout=LIMIT)
+        assert second.done()
+        assert first.done()
+
+
+@pytest.mark.thin
+def test_a_pause_of_a_full_worker_tells_of_a_fault(device_name: int | str) -> None:
+    words = [sys.executable, "-c", FULL, str(device_name), str(2**40)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=2 * LIMIT)
+    assert done.stdout == "DeviceLostError\n", done.stderr
