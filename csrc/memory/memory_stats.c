@@ -88,8 +88,10 @@ vyc_status vyc_context_trim(vyc_context *context) {
   VYC_TRY(vyc__enter(context, &scope));
   context->above->empty_submissions(context);
   vyc__ferry_trim(context);
+  vyc__scope_rest(&scope); /* it may wait for a kernel that the close of another device ends */
   vyc__pool_trim(context, vyc__device_pool(context));
   vyc__pool_trim(context, vyc__pinned_pool(context));
+  vyc__scope_go_on(&scope);
   vyc__leave(context, &scope);
   return VYC_OK;
 }

@@ -40,12 +40,14 @@ static bool is_empty(const vyc_transfer *items, uint32_t count) {
 
 /* Wait for copies between the device and a caller's memory. If the wait fails they may still access
  * that memory, so this waits for them as a release does, before the caller gets it back. */
-static vyc_status finish(vyc_context *context) {
+static vyc_status finish(vyc_context *context, const vyc_scope *scope) {
   VYC_CU_RESULT;
   vyc_history *history = &context->history;
   const uint32_t given = atomic_load_explicit(&history->next[VYC_SLOT_MAIN], memory_order_relaxed);
   vyc__count(&context->counters, sync_points, 1);
+  vyc__scope_rest(scope); /* it may wait for a kernel that the close of another device ends */
   const vyc_status status = VYC_CU(context, cuStreamSynchronize, context->main);
+  vyc__scope_go_on(scope);
   if (VYC_LIKELY(status == VYC_OK)) {
     atomic_store_explicit(&history->ended[VYC_SLOT_MAIN], given, memory_order_relaxed);
     return VYC_OK;
@@ -55,10 +57,10 @@ static vyc_status finish(vyc_context *context) {
 }
 
 /* The same after a step that returned `status`: the first failure is reported. */
-static vyc_status finish_too(vyc_context *context, vyc_status status) {
-  if (status == VYC_OK) return finish(context);
+static vyc_status finish_too(vyc_context *context, const vyc_scope *scope, vyc_status status) {
+  if (status == VYC_OK) return finish(context, scope);
   vyc__record_keep();
-  finish(context);
+  finish(context, scope);
   vyc__record_resume();
   return status;
 }
@@ -180,7 +182,7 @@ vyc_status vyc_upload(vyc_context *context, const vyc_transfer *items, uint32_t 
   if (status == VYC_OK) status = upload(&p, items, count);
   if (status == VYC_OK) status = given(&p, items, count);
   pack_end(&p);
-  if (p.waits) status = finish_too(context, status);
+  if (p.waits) status = finish_too(context, &scope, status);
   vyc__leave(context, &scope);
   return status;
 }
@@ -212,6 +214,7 @@ static uint32_t gather_sorted(range *r, const vyc_transfer *const *items, uint32
 /* Small items that are read with one wait: the first ones, with room for their ranges. */
 typedef struct batch {
   vyc_context *context;
+  const vyc_scope *scope;
   const vyc_transfer *const *items;
   uint32_t count; /* of those that are left; once it is measured, of the batch */
   uint64_t used, bytes; /* of the room, and of the ranges in it */
@@ -290,7 +293,7 @@ static vyc_status download_batch(batch *b) {
   VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &block, b->used));
   b->room = (uint8_t *)(uintptr_t)block->address;
   vyc_status status = enqueue(b);
-  if (status == VYC_OK) status = finish(context);
+  if (status == VYC_OK) status = finish(context, b->scope);
   const bool ended = status == VYC_OK;
   if (ended) status = walk_batch(b, distribute);
   if (ended) vyc__count(&context->counters, staged_out_bytes, b->bytes);
@@ -299,10 +302,10 @@ static vyc_status download_batch(batch *b) {
   return status;
 }
 
-static vyc_status download_small(vyc_context *context, const vyc_transfer *const *items,
-                                 uint32_t count) {
+static vyc_status download_small(vyc_context *context, const vyc_scope *scope,
+                                 const vyc_transfer *const *items, uint32_t count) {
   for (uint32_t i = 0; i < count;) {
-    batch b = {.context = context, .items = items + i, .count = count - i};
+    batch b = {.context = context, .scope = scope, .items = items + i, .count = count - i};
     VYC_TRY(download_batch(&b));
     i += b.count;
   }
@@ -315,8 +318,8 @@ static vyc_status download_large(vyc_context *context, const vyc_transfer *item,
   return vyc__copy_back(context, item->result, from, item->bytes, context->main);
 }
 
-static vyc_status download(vyc_context *context, const vyc_transfer *items, uint32_t count,
-                           const vyc_transfer **sorted) {
+static vyc_status download(vyc_context *context, const vyc_scope *scope, const vyc_transfer *items,
+                           uint32_t count, const vyc_transfer **sorted) {
   uint32_t small = 0;
   bool direct = false;
   vyc_status status = VYC_OK;
@@ -329,10 +332,10 @@ static vyc_status download(vyc_context *context, const vyc_transfer *items, uint
   }
   if (status == VYC_OK && small > 0) {
     qsort(sorted, small, sizeof *sorted, by_place);
-    status = download_small(context, sorted, small);
+    status = download_small(context, scope, sorted, small);
     if (status == VYC_OK) return VYC_OK; /* its wait covered the direct copies too */
   }
-  return direct ? finish_too(context, status) : status;
+  return direct ? finish_too(context, scope, status) : status;
 }
 
 /* The far ones of a buffer, and of its source. */
@@ -373,7 +376,7 @@ vyc_status vyc_download(vyc_context *context, const vyc_transfer *items, uint32_
   if (status == VYC_OK) status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     status = prepare(items, count);
-    if (status == VYC_OK) status = download(context, items, count, sorted);
+    if (status == VYC_OK) status = download(context, &scope, items, count, sorted);
     if (status == VYC_OK) status = vyc__check_reports_on(context, &slots);
     vyc__leave(context, &scope);
   }
