@@ -38,6 +38,15 @@ def test_colors_are_for_terminals_that_want_them(no_color: str, expected: bool, 
     assert (b"\x1b[" in shown) == expected
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_command_needs_neither_stdout_nor_stderr(closed: str, tmp_path: Path) -> None:
+    command = f'exec "$0" -m vyre_cuda check "$1" {closed}'
+
+    for text, code in ((BUILT, 0), ("import nothing_like_it\n", 2)):
+        done = subprocess.run(["sh", "-c", command, sys.executable, write(tmp_path, "some.py", text)], check=False)
+        assert done.returncode == code
+
+
 def test_no_colors_without_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", write(tmp_path, "broken.vir", BROKEN)])
 

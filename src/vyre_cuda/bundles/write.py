@@ -184,16 +184,20 @@ def packed(
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Replace the file in one step, so that nobody reads a partial one."""
-    path = Path(path)
+    """Replace the file in one step, so that nobody reads a partial one; that of a link, not the link. Pipes and devices
+    are written to."""
+    named, path = path, Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
         with open(temporary, "xb") as file:
             file.write(data)
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise type(error)(error.errno, error.strerror, str(path)) from None
+        raise type(error)(error.errno, error.strerror, os.fspath(named)) from None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -32,6 +32,9 @@ _BUNDLE_HELP = "Without -o, FILE is a bundle (.vyre) and its contents are printe
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 success, 1 the program or the device failed, 2 wrong usage."""
+    # None where whoever started the process has closed it.
+    sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     options = _options(sys.argv[1:] if argv is None else argv)
     console = Console(json=options.json)
     try:

@@ -50,8 +50,7 @@ def run(
         types = {parameter.name: parameter.type for parameter in calls.result_parameters(chosen)}
         where, is_emulator = describe(target), target.properties.is_emulator
     for name, path in save:
-        with path.open("wb") as destination:
-            np.save(destination, named[name].view(types[name].storage))
+        _save(path, named[name].view(types[name].storage))
     if console.json:
         document: dict[str, Any] = {"program": chosen.name, "device": where}
         document["results"] = {name: _as_json(types[name], array) for name, array in named.items()}
@@ -69,6 +68,14 @@ def run(
         if is_emulator:
             console.line(EMULATED)
     return 0
+
+
+def _save(path: Path, array: np.ndarray) -> None:
+    try:
+        with path.open("wb") as destination:
+            np.save(destination, array)
+    except OSError as error:  # NumPy's own has a text alone, such as "3000 requested and 992 written"
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
 
 
 def _check(program: Program, given: Given, grid: Grid | None, save: Sequence[tuple[str, Path]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,31 @@ def test_the_producer_is_this_version(path: Path, bundle: vc.Bundle) -> None:
     major, minor, patch = map(int, vc.__version__.split(".")[:3])
 
     assert BundleFile(path.read_bytes()).info()["producer"] == major * 10000 + minor * 100 + patch
+
+
+def test_a_bundle_goes_to_where_a_link_leads(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "latest.vyre"
+    link.symlink_to(path)
+
+    vc.bundle([saxpy()], link, cubins=False)
+
+    assert link.is_symlink()
+    assert list(vc.load_bundle(path).kernels) == ["saxpy"]
+
+
+def test_a_bundle_goes_into_a_pipe_and_leaves_it_one(path: Path, tmp_path: Path) -> None:
+    vc.bundle([saxpy()], path, cubins=False)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    try:
+        vc.bundle([saxpy()], pipe, cubins=False)
+        got = os.read(reading, 1 << 20) if pipe.is_fifo() else b""
+    finally:
+        os.close(reading)
+
+    assert got == path.read_bytes()
 
 
 def test_equal_programs_give_equal_bytes_whatever_their_order(path: Path) -> None:

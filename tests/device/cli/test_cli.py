@@ -183,6 +183,17 @@ def test_result_that_cannot_be_saved_is_a_failure(
     assert str(target) in capsys.readouterr().err
 
 
+def test_a_full_disk_is_named_with_the_file(
+    tmp_path: Path, on: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out.npy"
+    target.symlink_to("/dev/full")
+
+    assert main(["run", SAXPY, "1", "1", "1", "--out", f"out={target}", *on]) == 1
+
+    assert f"{target}: No space left on device" in capsys.readouterr().err
+
+
 # ---- demo --------------------------------------------------------------------------------------------------------
 
 
