@@ -3,8 +3,8 @@
     python benchmarks/fuse_curve.py [--steps N ...] [--kinds KIND ...] [--kernels N ...] [--output DIR]
 
 For each kind of recording and number of steps, the calls of Python functions for each step, which no other work of the
-machine changes, and the CPU time of one run. Then, for one kernel of so many steps, the CPU time of deciding and of
-making its text, the least of five runs; what the driver's compiler takes is not in it. Writes one JSON file and prints
+machine changes, and the CPU time. Then, for one kernel of so many steps, the CPU time of deciding and of making its
+text; what the driver's compiler takes is not in it. Times are the least of five runs. Writes one JSON file and prints
 two tables; some minutes.
 """
 
@@ -118,41 +118,40 @@ def decide(steps: Sequence[Step]) -> int:
 
 def measured(kind: str, count: int) -> dict[str, Any]:
     steps = list(KINDS[kind](count))
-    begin = time.process_time()
     nodes = decide(steps)
-    us = 1e6 * (time.process_time() - begin) / count
+    us = 1e3 * least_ms(lambda: decide(steps)) / count
     profile = cProfile.Profile()
     profile.runcall(decide, steps)
     calls = pstats.Stats(profile).total_calls / count  # type: ignore[attr-defined]
     return {"kind": kind, "steps": count, "nodes": nodes, "calls_a_step": calls, "us_a_step": us}
 
 
-def of_one_kernel(kind: str, count: int, runs: int = 5) -> dict[str, Any]:
+def least_ms(work: Callable[[], object], runs: int = 5) -> float:
+    times = []
+    for _ in range(runs):
+        begin = time.process_time()
+        work()
+        times.append(1e3 * (time.process_time() - begin))
+    return min(times)
+
+
+def of_one_kernel(kind: str, count: int) -> dict[str, Any]:
     """Milliseconds of deciding that the steps are one kernel, and of its text."""
     steps = list(KINDS[kind](count))
     (group,) = fuse.decide(steps)
     assert group.step is not None  # they become one
-
-    def least(work: Callable[[], object]) -> float:
-        times = []
-        for _ in range(runs):
-            begin = time.process_time()
-            work()
-            times.append(1e3 * (time.process_time() - begin))
-        return min(times)
-
     program = group.step.program
     return {
         "kind": kind,
         "steps": count,
-        "decide_ms": least(lambda: fuse.decide(steps)),
-        "text_ms": least(lambda: vc.ptx(program)),
+        "decide_ms": least_ms(lambda: decide(steps)),
+        "text_ms": least_ms(lambda: vc.ptx(program)),
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, nargs="+", default=[256, 1024, 4096])
+    parser.add_argument("--steps", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--kernels", type=int, nargs="+", default=[2, 4, 8, 16, 32, 64, 128, 250])
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")

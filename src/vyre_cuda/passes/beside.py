@@ -12,7 +12,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vyre_cuda.ir.core import limits
-from vyre_cuda.passes.mergeable import MOST_OPS, count_ops
+from vyre_cuda.passes.facts import facts_of
+from vyre_cuda.passes.mergeable import MOST_OPS
 
 if TYPE_CHECKING:
     from vyre_cuda.passes.tables import Item
@@ -43,7 +44,7 @@ def _launches(items: Sequence[Item], tables: Sequence[tuple[int, ...]]) -> Itera
     for table in tables:
         launch = items[table[0]].launch
         assert launch is not None  # it can be beside others
-        more = count_ops(launch.program.body)
+        more = facts_of(launch.program).ops
         of_table = _threads(items, table)
         full = len(some) == MOST_KERNELS or ops + more > MOST_OPS or threads + of_table >= limits.LARGE_LAUNCH
         if some and full:

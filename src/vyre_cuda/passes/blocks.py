@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vyre_cuda.ir.core.nodes import Apply, Barrier, Const, For, Id, If, Stmt, While
+from vyre_cuda.ir.core.nodes import Apply, Barrier, Const, Id, If
 from vyre_cuda.ir.core.types import bool_
-from vyre_cuda.ir.core.walk import Body, expressions, operands, statements
+from vyre_cuda.ir.core.walk import Body
+from vyre_cuda.passes.facts import facts_of
 from vyre_cuda.passes.merge import Merge
 from vyre_cuda.passes.mergeable import blocks_of, check_programs
-from vyre_cuda.passes.steps import Kind, Refused, Step
+from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 from vyre_cuda.records import replace
 
 MOST_THREADS = 1024  # of a block
@@ -33,7 +34,14 @@ def merge_blocks(steps: Sequence[Step]) -> Step:
                 f"{first.block}",
                 Kind.LAUNCH,
             )
-    return _BlockMerge(steps, frozenset()).step()
+    made = _BlockMerge(max([step.geometry for step in steps], key=lambda geometry: geometry.threads_per_block))
+    for number, step in enumerate(steps):
+        try:
+            made.add(step)
+        except Refused as why:
+            why.fit = number
+            raise
+    return made.step()
 
 
 def in_one_block(step: Step) -> Step:
@@ -44,34 +52,34 @@ def in_one_block(step: Step) -> Step:
     threads = geometry.blocks * geometry.threads_per_block
     if threads != geometry.grid[0] * geometry.block[0] or threads > MOST_THREADS:
         raise Refused(f"{name} has {blocks_of(geometry)}, which are not one", Kind.LAUNCH)
-    for statement in statements(step.program.body):
-        if isinstance(statement, (For, While)):
-            raise Refused(f"{name} has {blocks_of(geometry)}, not one, and a loop", Kind.LAUNCH)
-        for part in expressions(operands(statement)):
-            if isinstance(part, Id) and part.kind != "global_id":
-                raise Refused(f"{name} has {blocks_of(geometry)}, not one, and uses {part.kind}", Kind.LAUNCH)
+    if facts_of(step.program).has_loop:
+        raise Refused(f"{name} has {blocks_of(geometry)}, not one, and a loop", Kind.LAUNCH)
+    others = facts_of(step.program).ids - {"global_id"}
+    if others:
+        raise Refused(f"{name} has {blocks_of(geometry)}, not one, and uses {min(others)}", Kind.LAUNCH)
     block = (threads, 1, 1)
     program = replace(step.program, block=block)
     return replace(step, program=program, geometry=replace(geometry, grid=(1, 1, 1), block=block))
 
 
 class _BlockMerge(Merge):
-    def step(self) -> Step:
-        maps = self._declare()
-        self._check_ranges()
-        body: list[Stmt] = []
-        for number in range(len(self._steps)):
-            renamed = self._within_its_block(number, self._renamed(number, maps[number]))
-            clears = self._clears(number, renamed)
-            if number:
-                body.append(Barrier())
-            if clears:
-                body += [*clears, Barrier()]
-            body += renamed
-        return self._made(tuple(body))
+    def add(self, step: Step) -> None:
+        part = self._parts.of(step)
+        touches = self._arrays.touches(step)
+        names = self._declare(step, touches)
+        renamed = self._within_its_block(step, self._copied(part, names, alike=False).made)
+        clears = self._clears(step, touches, lambda array, _: self._fills(array, renamed))
+        if len(self._steps) > 1:
+            self._body.append(Barrier())
+        if clears:
+            self._body += [*self._cleared(clears), Barrier()]
+        self._body += renamed
 
-    def _within_its_block(self, number: int, body: Body) -> Body:
-        threads = self._steps[number].geometry.threads_per_block
+    def step(self, dropped: frozenset[Span] = frozenset()) -> Step:
+        return self._made(tuple(self._body), dropped)
+
+    def _within_its_block(self, step: Step, body: Body) -> Body:
+        threads = step.geometry.threads_per_block
         if threads == self._launch.threads_per_block:
             return body
         own = Id(self._index, "global_id", 0)  # along x, as there is one block

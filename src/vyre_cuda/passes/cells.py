@@ -19,6 +19,8 @@ from vyre_cuda.records import replace
 
 def of_geometry(program: Program) -> set[str]:
     """The scalars that decide how many threads a launch has, whether they suffice, or what sizes its arrays have."""
+    if all(p.is_buffer for p in program.parameters):
+        return set()
     declared = [e for p in program.parameters if p.is_buffer for e in p.declared]
     enough = [part for walk in walks(program) for part in walk.computed()]
     return {part.name for part in expressions((*(program.work or ()), *declared, *enough)) if isinstance(part, Scalar)}

@@ -9,13 +9,15 @@ apart: the device can run both at the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import count as count_up
 
-from vyre_cuda.ir.core.nodes import For, While
-from vyre_cuda.ir.core.walk import statements
+from vyre_cuda.ir.core.limits import MAX_PARAMETERS
 from vyre_cuda.passes.blocks import in_one_block, merge_blocks
-from vyre_cuda.passes.merge import merge
-from vyre_cuda.passes.mergeable import MOST_OPS, count_ops
+from vyre_cuda.passes.facts import facts_of
+from vyre_cuda.passes.merge import Merge, merge
+from vyre_cuda.passes.mergeable import MOST_OPS
 from vyre_cuda.passes.pairs import Pairs
+from vyre_cuda.passes.part import Parts
 from vyre_cuda.passes.ranges import Covered, Range, meet_written, ranges
 from vyre_cuda.passes.repeats import Until, barriers_of, merge_again, merge_repeated, most_times
 from vyre_cuda.passes.shared import in_shared
@@ -83,7 +85,8 @@ class _Decision:
     def __init__(self, items: Sequence[Step | Apart], seams: frozenset[int], temporaries: frozenset[int]) -> None:
         self._items = items
         self._seams = seams
-        self._pairs = Pairs()
+        self._parts = Parts()
+        self._pairs = Pairs(parts=self._parts)
         self._repeated: set[int] = set()
         self._users: dict[int, list[int]] = {memory: [] for memory in temporaries}
         self._used: list[set[int]] = []  # temporaries, by place
@@ -106,18 +109,31 @@ class _Decision:
     def _group(self, first: int) -> Group:
         if isinstance(self._items[first], Apart):
             return Group(first, first + 1, None)
-        run = _Run(self._launches(first), always=False, pairs=self._pairs)
-        refused = None
-        if len(two := run.upto(2)) == 2:
-            refused = self._pairs.refused(*two)
-        count, made = 1, None
-        if refused is None:
+        run = _Run(self._launches(first), always=False)
+        two = run.upto(2)
+        refused = self._pairs.refused(*two) if len(two) == 2 else None
+        if len(two) < 2 or refused is not None:
+            why, kind = (run.why, None) if refused is None else (str(refused), refused.kind)
+            return Group(first, first + 1, None, frozenset(), why, kind)
+        together = Merge(two[0].geometry, parts=self._parts)
+        count = 0
+        made: Step | None
+        for step in run:
+            try:
+                together.add(step)
+            except Refused as why_not:
+                refused = why_not.with_traceback(None)  # it has this frame, and those of all callers
+                break
+            count += 1
+        try:
+            made, gone = self._without_temporaries(first, first + count, together)
+        except Refused:
+            made = None
+        if made is None:  # there are more operations than in the steps apart
             count, made, refused = _most(run, merge)
+            gone = frozenset()
         why = run.why if refused is None else str(refused)
         kind = None if refused is None else refused.kind
-        if made is None:
-            return Group(first, first + 1, None, frozenset(), why, kind)
-        made, gone = self._without_temporaries(first, first + count, made)
         return Group(first, first + count, made, gone, why, kind)
 
     def _in_blocks(self, groups: Sequence[Group]) -> list[Group]:
@@ -139,15 +155,18 @@ class _Decision:
         return found
 
     def _of_one_block(self, groups: Sequence[Group], at: int) -> Iterator[Step]:
-        """Steps from here on that have one block each, to a seam, and as many as one kernel may have operations."""
+        """Steps from here on that have one block each, to a seam, and as many as one kernel may have operations and
+        arrays."""
         ops = 0
+        arrays: set[Span] = set()
         for number in range(at, len(groups)):
             group = groups[number]
             item = self._items[group.first] if group.step is None else group.step
             if isinstance(item, Apart) or group.times or (number > at and group.first in self._seams):
                 return
-            ops += count_ops(item.program.body)
-            if number > at and ops > MOST_OPS:
+            ops += facts_of(item.program).ops
+            arrays.update(item.spans.values())
+            if number > at and (ops > MOST_OPS or len(arrays) > MAX_PARAMETERS):
                 return
             try:
                 yield in_one_block(item)
@@ -220,18 +239,26 @@ class _Decision:
                 return
             yield item
 
-    def _without_temporaries(self, first: int, end: int, made: Step) -> tuple[Step, frozenset[int]]:
-        """The same without the arrays that nothing else touches, as far as their contents can be known."""
+    def _without_temporaries(self, first: int, end: int, together: Merge) -> tuple[Step, frozenset[int]]:
+        """What the steps become without the arrays that nothing else touches, as far as their contents can be known."""
         steps = [item for item in self._items[first:end] if isinstance(item, Step)]
         inside = sorted(self._alone(first, end), key=lambda memory: (self._users[memory], memory))
-        gone: frozenset[int] = frozenset()
-        for tried in _all_then_each(inside):
-            if gone == frozenset(inside):
-                break
-            more = gone | tried
+
+        def without(some: frozenset[int]) -> Step:
+            spans = [span for step in steps for span in step.spans.values() if span.memory in some]
+            return together.step(frozenset(spans))
+
+        gone = frozenset(inside)
+        try:
+            return without(gone), gone
+        except Refused:
+            if not inside:
+                raise
+        gone = frozenset()
+        made = without(gone)
+        for memory in inside if len(inside) > 1 else ():
             try:
-                made = merge(steps, [span for step in steps for span in step.spans.values() if span.memory in more])
-                gone = more
+                made, gone = without(gone | {memory}), gone | {memory}
             except Refused:
                 continue
         return made, gone
@@ -244,39 +271,36 @@ class _Run:
     the step behind them does not, once it was met.
     """
 
-    def __init__(self, steps: Iterator[Step], *, always: bool, pairs: Pairs | None = None) -> None:
+    def __init__(self, steps: Iterator[Step], *, always: bool) -> None:
         self._steps = steps
         self._always = always
-        self._pairs = pairs
         self._read: list[Step] = []
         self._written, self._touched = Covered(), Covered()
         self.why = ""
 
     def upto(self, count: int) -> list[Step]:
         """So many steps, fewer where there are no more."""
+        self._read_upto(count)
+        return self._read[:count]
+
+    def _read_upto(self, count: int) -> None:
         while len(self._read) < count and not self.why:
             step = next(self._steps, None)
             if step is None:
                 break
             self._add(step)
-        return self._read[:count]
 
-    def divided(self, count: int) -> tuple[int, Refused] | None:
-        """The first of so many steps that is refused together with one before it, with which it shares an array, and
-        why; None: there is no such step, or it is not known."""
-        if self._pairs is None:
-            return None
-        last: dict[Span, Step] = {}
-        for number, step in enumerate(self._read[:count]):
-            for span in step.spans.values():
-                if span in last and (why := self._pairs.refused(last[span], step)) is not None:
-                    return number, why
-            last.update(dict.fromkeys(step.spans.values(), step))
-        return None
+    def __iter__(self) -> Iterator[Step]:
+        """From the first on."""
+        for number in count_up():
+            self._read_upto(number + 1)
+            if number == len(self._read):
+                return
+            yield self._read[number]
 
     def _add(self, step: Step) -> None:
         writes, all_of = ranges(step)
-        self._always = self._always or any(isinstance(s, (For, While)) for s in statements(step.program.body))
+        self._always = self._always or facts_of(step.program).has_loop
         meets = not self._always or self._touched.meets(writes) or self._written.meets(all_of)
         if self._read and not meets:
             why = "has no array of theirs that is written; as there is a loop, the device may run it beside them"
@@ -302,20 +326,11 @@ def _most(run: _Run, merged: Callable[[Sequence[Step]], Step]) -> tuple[int, Ste
         except Refused as why:
             refused = why.with_traceback(None)  # it has this frame, and those of all callers
             fit, high = why.fit, len(some)
-            if not fit and (divided := run.divided(high)) is not None:
-                fit, refused = divided
             if low <= fit < high:
                 high = fit + 1
             elif why.kind is Kind.SIZE and 2 * low >= high:
                 break  # more than half of what fits
     return low, made, refused
-
-
-def _all_then_each(memories: Sequence[int]) -> Iterator[frozenset[int]]:
-    if memories:
-        yield frozenset(memories)
-    if len(memories) > 1:
-        yield from (frozenset((memory,)) for memory in memories)
 
 
 # ---- later values ----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ alone. What cannot be merged is Refused, with a kind and a reason.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
 
 from vyre_cuda.errors import InternalError, ProgramError
 from vyre_cuda.ir.call.geometry import Geometry
@@ -24,12 +24,9 @@ from vyre_cuda.ir.core.nodes import (
     Id,
     If,
     Let,
-    Load,
     OwnArray,
     Parameter,
     ParameterKind,
-    Position,
-    Return,
     SharedArray,
     Stmt,
     Store,
@@ -38,17 +35,21 @@ from vyre_cuda.ir.core.nodes import (
 )
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, f32, f64, u64
-from vyre_cuda.ir.core.walk import Body, bodies, buffers_written, expressions, operands, statements
-from vyre_cuda.passes.accesses import Access, reads
-from vyre_cuda.passes.accesses import accesses as accesses_of
+from vyre_cuda.ir.core.walk import Body
+from vyre_cuda.passes import filled
+from vyre_cuda.passes.accesses import accesses
+from vyre_cuda.passes.arrays import Array, Arrays, Key, Touch
+from vyre_cuda.passes.copying import Copied
+from vyre_cuda.passes.facts import facts_of, ops_of
 from vyre_cuda.passes.forwarding import Forwarded, Forwarding, Unknown
-from vyre_cuda.passes.mergeable import MOST_OPS, check_launches, count_ops
+from vyre_cuda.passes.mergeable import MOST_OPS, check_launches
+from vyre_cuda.passes.part import Part, Parts, Seen, seen_of, with_terms
 from vyre_cuda.passes.pipeline import is_beyond_limits
-from vyre_cuda.passes.places import Conditions, Key, Places, hull
-from vyre_cuda.passes.renaming import Renamed, UniqueNames
-from vyre_cuda.passes.returns import without_returns
+from vyre_cuda.passes.places import AXES, Conditions, Places
+from vyre_cuda.passes.places import Key as Index
+from vyre_cuda.passes.renaming import UniqueNames
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
-from vyre_cuda.records import dataclass, replace
+from vyre_cuda.records import replace
 
 _LONGEST_NAME = 64
 
@@ -59,191 +60,124 @@ def merge(steps: Sequence[Step], dropped: Collection[Span] = ()) -> Step:
     `dropped` are arrays that nothing else reads, and whose contents are unspecified before: they exist no longer.
     """
     check_launches(steps)
-    return Merge(steps, frozenset(dropped)).step()
+    made = Merge(steps[0].geometry, room=len(dropped))
+    for step in steps:
+        made.add(step)
+    return made.step(frozenset(dropped))
 
 
 # ---- one program -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Touch:
-    """A buffer parameter of a step."""
-
-    step: int
-    parameter: Parameter
-    span: Span
-    writes: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Array:
-    """A buffer of the merged program, with all that touch it, in order."""
-
-    name: str
-    type: Type
-    span: Span
-    touches: list[_Touch]
-
-    @property
-    def is_written(self) -> bool:
-        return any(touch.writes for touch in self.touches)
-
-
 class Merge:
-    """Makes one step; in the order of its methods."""
+    """Makes one step. `launch` has the blocks and threads, `room` so many parameters more than one kernel may have."""
 
-    def __init__(self, steps: Sequence[Step], dropped: frozenset[Span]) -> None:
-        self._steps = steps
-        self._dropped = dropped
+    def __init__(self, launch: Geometry, *, room: int = 0, parts: Parts | None = None) -> None:
+        self._launch = launch
+        self._room = room
+        self._parts = Parts() if parts is None else parts
+        self._steps: list[Step] = []
         self._names = UniqueNames()
-        self._launch = max([step.geometry for step in steps], key=lambda geometry: geometry.threads_per_block)
-        self._places = Places([g * b for g, b in zip(self._launch.grid, self._launch.block, strict=True)])
-        self._index = steps[0].program.index
-        self._arrays: dict[str, _Array] = {}
-        self._touched: list[list[tuple[_Array, _Touch]]] = []  # by step
-        self._scalars: dict[str, tuple[Type, Hashable]] = {}
+        self._places = Places([g * b for g, b in zip(launch.grid, launch.block, strict=True)])
+        self._arrays = Arrays()
+        self._scalars: dict[tuple[Type, Hashable], str] = {}
+        self._terms: dict[tuple[Type, Hashable], int] = {}
         self._own: list[OwnArray] = []
         self._shared: list[SharedArray] = []
-        self._threads_of: dict[tuple[int, ...], tuple[Conditions, Key | None] | None] = {}  # by shape
+        self._body: list[Stmt] = []
+        self._ops = 0  # of the body with values in place of loads, or fewer
         self._filled: set[str] = set()  # outs that need no clear, where the code does not show it
+        self._are_own: dict[tuple[Index, Conditions], bool] = {}
 
-    def step(self) -> Step:
-        maps = self._declare()
-        self._check_ranges()
-        body: list[Stmt] = []
-        for number in range(len(self._steps)):
-            renamed = self._renamed(number, maps[number])
-            self._join(body, self._clears(number, renamed))
-            self._join(body, renamed)
-        return self._made(self._forwarded(tuple(body)))
+    def add(self, step: Step) -> None:
+        """One step more. Where it is Refused, nothing has changed."""
+        check_launches([self._steps[0], step] if self._steps else [step])
+        part = self._parts.of(step)
+        touches = self._arrays.touches(step)
+        ops = self._ops + facts_of(step.program).ops - _forwarded_loads(touches, part)
+        _check_ops(ops)
+        clears = self._clears(step, touches, lambda _, p: part.fills(p.name))
+        seen = self._seen(step, part)
+        for array in clears:
+            key = array.span, array.type
+            cleared = self._of_clear(array)
+            seen[key] = cleared.also(seen[key]) if key in seen else cleared
+        self._check_elements(step, touches, seen, part)
+        names = self._declare(step, touches, part.loads)
+        self._ops = ops
+        copied = self._copied(part, names, alike=True)
+        self._note(seen, copied)
+        self._join(self._body, self._cleared(clears))
+        self._join(self._body, copied.made)
 
-    def _renamed(self, number: int, names: dict[str, str]) -> Body:
-        step = self._steps[number]
-        rest = without_returns(step.program.body)
-        if any(isinstance(s, Return) for s in statements(rest)):
-            raise Refused(f"{step.program.name} has a return inside a loop or a branch", Kind.RETURN)
-        return Renamed(step, names, self._names, self._places, self._own).body(rest)
+    def step(self, dropped: frozenset[Span] = frozenset()) -> Step:
+        """What they are. `dropped` as in `merge`."""
+        return self._made(self._forwarded(tuple(self._body), dropped), dropped)
+
+    def _copied(self, part: Part, names: dict[str, str], *, alike: bool) -> Copied:
+        copied = Copied(part, names, self._names, self._places, alike=alike)
+        self._own += copied.own
+        return copied
+
+    @property
+    def _index(self) -> Type:
+        return self._steps[0].program.index
+
+    @property
+    def _is_fast(self) -> bool:
+        return bool(self._steps) and self._steps[0].options.precision == "fast"
 
     # ---- parameters ----
 
-    def _declare(self) -> list[dict[str, str]]:
-        """The arrays and scalars; for each step, their names by those of its parameters."""
-        maps: list[dict[str, str]] = []
-        arrays: dict[tuple[Span, Type], _Array] = {}
-        scalars: dict[tuple[Type, Hashable], str] = {}
-        for number, step in enumerate(self._steps):
-            names: dict[str, str] = {}
-            self._touched.append([])
-            written = buffers_written(step.program.body)
-            for p in step.program.parameters:
-                if p.is_buffer:
-                    touch = _Touch(number, p, step.spans[p.name], p.kind == "out" or p.name in written)
-                    array = arrays.get((touch.span, p.type))
-                    if array is None:
-                        array = _Array(self._names.take(p.name), p.type, touch.span, [])
-                        arrays[touch.span, p.type] = self._arrays[array.name] = array
-                    elif p.kind == "out" and array.touches[-1].step == number:
-                        raise Refused(f"{step.program.name} has {p.name} as another of its arrays too", Kind.OVERLAP)
-                    array.touches.append(touch)
-                    self._touched[number].append((array, touch))
-                    names[p.name] = array.name
-                else:
-                    key = (p.type, step.scalars[p.name])
-                    if key not in scalars:
-                        scalars[key] = self._names.take(p.name)
-                        self._scalars[scalars[key]] = key
-                    names[p.name] = scalars[key]
-            maps.append(names)
-            self._check_parameters(number)
-        return maps
-
-    def _check_parameters(self, number: int) -> None:
-        count = len(self._arrays) + len(self._scalars) - len(self._dropped)
-        if count > MAX_PARAMETERS:
-            raise Refused(f"one kernel would have more than {MAX_PARAMETERS} parameters", Kind.SIZE, number)
-
-    def _check_ranges(self) -> None:
-        """Arrays that are not the same may meet only where nobody writes."""
-        arrays = sorted((a for a in self._arrays.values() if a.span.count), key=lambda a: (a.span.memory, a.span.first))
-        for at, array in enumerate(arrays):
-            end = array.span.first + array.span.count * array.type.itemsize
-            for other in arrays[at + 1 :]:
-                if other.span.memory != array.span.memory or other.span.first >= end:
-                    break
-                if array.is_written or other.is_written:
-                    same = (array.span.first, array.span.count * array.type.itemsize) == (
-                        other.span.first,
-                        other.span.count * other.type.itemsize,
-                    )
-                    raise Refused(
-                        f"{array.name} of {self._called(array)} and {other.name} of {self._called(other)} "
-                        + ("are the same memory in other types or shapes" if same else "share a part of their memory"),
-                        Kind.VIEW if same else Kind.OVERLAP,
-                    )
-
-    def _called(self, array: _Array) -> str:
-        return self._steps[array.touches[0].step].program.name
+    def _declare(self, step: Step, touches: Sequence[Touch], read: Container[str] = ()) -> dict[str, str]:
+        """The names of its arrays and scalars, by those of its parameters. Raises Refused before anything changes."""
+        scalars = {p.name: (p.type, step.scalars[p.name]) for p in step.program.parameters if not p.is_buffer}
+        new = len({touch.key for touch in touches if touch.array is None}) + len(
+            {*scalars.values()} - self._scalars.keys()
+        )
+        if len(self._arrays.found) + len(self._scalars) + new > MAX_PARAMETERS + self._room:
+            raise Refused(f"one kernel would have more than {MAX_PARAMETERS} parameters", Kind.SIZE)
+        names = self._arrays.add(step, touches, self._names.take, read)
+        for name, scalar in scalars.items():
+            if scalar not in self._scalars:
+                self._scalars[scalar] = self._names.take(name)
+            names[name] = self._scalars[scalar]
+        self._steps.append(step)
+        return names
 
     # ---- statements ----
 
-    def _clears(self, number: int, body: Body, *, again: bool = False) -> Body:
-        """Zeros for the outs of a step that an earlier one touched, where the step does not surely fill them.
-
-        With `again` the step itself has touched all of them.
-        """
-        found: list[Stmt] = []
-        for array, touch in self._touched[number]:
-            earlier = again or array.touches[0].step < number
-            if not earlier or touch.parameter.kind != "out" or not touch.parameter.zeroed:
-                continue
-            if self._fills(array, body):
+    def _clears(
+        self, step: Step, touches: Sequence[Touch], fills: Callable[[Array, Parameter], bool]
+    ) -> Sequence[Array]:
+        """The outs of a step that an earlier one touched, where the step does not surely fill them."""
+        found: list[Array] = []
+        for touch in touches:
+            array, p = touch.array, touch.parameter
+            if array is None or p.kind != "out" or not p.zeroed or fills(array, p):
                 continue
             count, threads = array.span.count, self._places.launched.axes
             if array.span.shape != (count,) or any(high for _, high in threads[1:]) or count > threads[0][1] + 1:
                 raise Refused(
-                    f"{touch.parameter.name}, an output of {self._steps[number].program.name}, is cleared in between, "
+                    f"{p.name}, an output of {step.program.name}, is cleared in between, "
                     "and its elements are not those of the launch's threads",
                     Kind.CLEAR,
                 )
+            found.append(array)
+        return found
+
+    def _fills(self, array: Array, body: Body) -> bool:
+        """Whether each element of the array gets a value in this body before any is read."""
+        return filled.fills(self._places, self._index, body, array.name, array.span.shape)
+
+    def _cleared(self, arrays: Sequence[Array]) -> Body:
+        """Zeros for them."""
+        found: list[Stmt] = []
+        for array in arrays:
             index = Id(self._index, "global_id", 0)
             zero = Store(array.name, index, Const(array.type, 0))
-            found.append(If(Apply(bool_, "less", (index, Const(self._index, count))), (zero,)))
+            found.append(If(Apply(bool_, "less", (index, Const(self._index, array.span.count))), (zero,)))
         return tuple(found)
-
-    def _fills(self, array: _Array, body: Body) -> bool:
-        """Whether each element gets a value at the top of the step, before any is read."""
-        if array.span.shape not in self._threads_of:
-            self._threads_of[array.span.shape] = self._threads(array.span.shape)
-        found_for = self._threads_of[array.span.shape]
-        if found_for is None:
-            return False
-        whole, own = found_for
-
-        def stores(part: Body, here: Conditions) -> bool | None:
-            """None: it neither reads nor fills the array."""
-            for s in part:
-                if reads((s,), array.name, nested=False):
-                    return False
-                is_store = isinstance(s, Store) and s.buffer == array.name and whole.within(here)
-                if is_store and isinstance(s, Store) and self._places.key(s.index, whole) == own:
-                    return True
-                if isinstance(s, If) and (found := stores(s.then, self._places.assumed(here, s.condition))) is not None:
-                    return found
-                if any(reads(inner, array.name) for _, inner in bodies(s)):
-                    return False
-            return None
-
-        return bool(stores(body, self._places.launched))
-
-    def _threads(self, shape: tuple[int, ...]) -> tuple[Conditions, Key | None] | None:
-        """Which threads have an element each of an array of this shape, and which one; None: there are too few."""
-        extents = shape[::-1]  # by axis of the threads: the last index is along x
-        threads = self._places.launched.axes
-        if len(extents) > len(threads) or any(n - 1 > high for n, (_, high) in zip(extents, threads, strict=False)):
-            return None
-        whole = Conditions(tuple((0, extents[axis] - 1 if axis < len(extents) else 0) for axis in range(len(threads))))
-        ids = tuple(Id(self._index, "global_id", axis) for axis in range(len(extents)))[::-1]
-        return whole, self._places.key(ids[0] if len(ids) == 1 else Position(self._index, ids), whole)
 
     def _join(self, out: list[Stmt], body: Body) -> None:
         """Append the statements; those under the same condition as the last branch go into it."""
@@ -262,6 +196,7 @@ class Merge:
                 lets = out[at + 1 :]
                 inner = list(last.then)
                 self._join(inner, statement.then)
+                self._ops -= ops_of((statement.condition,))
                 out[at:] = [*lets, If(last.condition, tuple(inner), (), last.source)]
             else:
                 out.append(statement)
@@ -272,71 +207,108 @@ class Merge:
 
     # ---- values ----
 
-    def _forwarded(self, body: Body) -> Body:
-        arrays: dict[str, Forwarded] = {}
-        accesses: dict[str, list[Access]] = {}
-        for name, index, here in accesses_of(body, self._places, self._places.launched):
-            accesses.setdefault(name, []).append((index, here))
-        for array in self._arrays.values():
-            stays = array.span not in self._dropped
-            if stays and (len(array.touches) < 2 or not array.is_written):
+    def _seen(self, step: Step, part: Part) -> dict[Key, Seen]:
+        """Where it touches its arrays, with scalars as terms of this program."""
+        terms = {}
+        for p in step.program.parameters:
+            if p.name in part.scalars:
+                scalar = p.type, step.scalars[p.name]
+                terms[part.scalars[p.name]] = self._terms.setdefault(scalar, AXES + len(self._terms))
+        found: dict[Key, Seen] = {}
+        for p in step.program.parameters:
+            seen = part.seen.get(p.name)
+            if seen is None:
                 continue
-            if not stays and not array.is_written:
-                raise Refused(f"{array.name} exists no longer, and no step writes it", Kind.UNKNOWN)
-            forwarded = self._own_element(array, accesses.get(array.name, []), stays)
-            if forwarded is not None:
-                arrays[array.name] = forwarded
-        if self._steps[0].options.precision == "fast":
-            every = (e for s in statements(body) for e in expressions(operands(s)))
-            read = {e.buffer for e in every if isinstance(e, Load)}
-            for name, found in arrays.items():
-                if found.type in (f32, f64) and name in read:
-                    raise Refused(
-                        f"{name} is of {found.type}: in one kernel, a product before it and a sum behind it could "
-                        'become one fma with precision="fast"',
-                        Kind.PRECISION,
-                    )
-        try:
-            return Forwarding(arrays, self._places, self._names.take).body(body)
-        except Unknown as found:
-            raise Refused(f"{found.name} is read where no step surely wrote it", Kind.UNKNOWN) from None
+            if terms and seen.key is not None:
+                seen = replace(seen, key=with_terms(seen.key, terms))
+            key = step.spans[p.name], p.type
+            found[key] = found[key].also(seen) if key in found else seen
+        return found
 
-    def _own_element(self, array: _Array, found: Sequence[Access], stays: bool) -> Forwarded | None:
-        """`found` are its accesses. None for an array that nothing touches."""
-        if not found:
-            return None
-        keys: set[Key | None] = set()
-        for index, here in found:
-            if index is None:
-                raise Refused(f"{array.name} is changed by an atomic, and touched by other steps", Kind.ELEMENT)
-            keys.add(self._places.key(index, here))
-        key = next(iter(keys))
-        if len(keys) > 1 or key is None or not self._places.is_own(key, hull(here for _, here in found)):
+    def _of_clear(self, array: Array) -> Seen:
+        found = accesses(self._cleared([array]), self._places, self._places.launched)
+        return seen_of(found, self._places)[array.name]
+
+    def _check_elements(self, step: Step, touches: Sequence[Touch], seen: Mapping[Key, Seen], part: Part) -> None:
+        """What several touch, and one of them writes, is touched by each thread at one element of its own."""
+        for key in dict.fromkeys([touch.key for touch in touches]):
+            mine = [touch for touch in touches if touch.key == key]
+            array, now = self._arrays.found.get(key), seen.get(key)
+            before = None if array is None else array.seen
+            is_written = any(touch.writes for touch in mine) or (array is not None and array.is_written)
+            if len(mine) + (0 if array is None else array.touches) < 2 or not is_written:
+                continue
+            whole = now if before is None else before if now is None else before.also(now)
+            if whole is None or (array is not None and whole is array.checked):
+                continue
+            name = mine[0].parameter.name if array is None else array.name
+            users = [*(() if array is None else array.users), step.program.name]
+            is_read = (array is not None and array.is_read) or any(t.parameter.name in part.loads for t in mine)
+            self._check_element(name, key[1], users, whole, step.options.precision == "fast" and is_read)
+
+    def _check_element(self, name: str, type_: Type, users: Collection[str], seen: Seen, is_fast: bool) -> Index:
+        if seen.atomic:
+            raise Refused(f"{name} is changed by an atomic, and touched by other steps", Kind.ELEMENT)
+        if seen.key is None or not self._is_own(seen.key, seen.where):
             raise Refused(
-                f"{array.name} is touched by {' and '.join(self._users(array))}, "
+                f"{name} is touched by {' and '.join(dict.fromkeys(users))}, "
                 "and a thread finds there what another one wrote",
                 Kind.ELEMENT,
             )
-        index = found[0][0]
-        assert index is not None
-        first = array.touches[0].parameter
-        begin = Const(array.type, 0) if first.kind == "out" and first.zeroed else None
-        return Forwarded(array.type, array.span.shape, self._places.written_out(index), key, stays, begin)
+        if is_fast and type_ in (f32, f64):
+            raise Refused(
+                f"{name} is of {type_}: in one kernel, a product before it and a sum behind it could "
+                'become one fma with precision="fast"',
+                Kind.PRECISION,
+            )
+        return seen.key
 
-    def _users(self, array: _Array) -> list[str]:
-        return list(dict.fromkeys(self._steps[t.step].program.name for t in array.touches))
+    def _is_own(self, key: Index, where: Conditions) -> bool:
+        if (key, where) not in self._are_own:
+            self._are_own[key, where] = self._places.is_own(key, where)
+        return self._are_own[key, where]
+
+    def _note(self, seen: Mapping[Key, Seen], copied: Copied) -> None:
+        for key, now in seen.items():
+            array = self._arrays.found[key]
+            if array.seen is not None:
+                array.seen = array.seen.also(now)
+            else:
+                index = None if now.key is None or now.index is None else copied.expr(now.index)
+                array.seen = replace(now, index=index)
+            is_shared = array.touches > 1 and array.is_written
+            array.checked = array.seen if is_shared and not self._is_fast else None
+
+    def _forwarded(self, body: Body, dropped: frozenset[Span]) -> Body:
+        arrays: dict[str, Forwarded] = {}
+        for array in self._arrays.found.values():
+            stays = array.span not in dropped
+            if stays and (array.touches < 2 or not array.is_written):
+                continue
+            if not array.is_written:
+                raise Refused(f"{array.name} exists no longer, and no step writes it", Kind.UNKNOWN)
+            if array.seen is None:
+                continue
+            key = self._check_element(array.name, array.type, array.users, array.seen, self._is_fast and array.is_read)
+            assert array.seen.index is not None  # as there is a key
+            begin = Const(array.type, 0) if array.first.kind == "out" and array.first.zeroed else None
+            arrays[array.name] = Forwarded(array.type, array.span.shape, array.seen.index, key, stays, begin)
+        try:
+            return Forwarding(arrays, self._places, self._names.copy().take).body(body)
+        except Unknown as found:
+            raise Refused(f"{found.name} is read where no step surely wrote it", Kind.UNKNOWN) from None
 
     # ---- the result ----
 
-    def _made(self, body: Body) -> Step:
+    def _made(self, body: Body, dropped: Collection[Span] = ()) -> Step:
         parameters: list[Parameter] = []
         spans: dict[str, Span] = {}
-        for array in self._arrays.values():
-            if array.span in self._dropped:
+        for array in self._arrays.found.values():
+            if array.span in dropped:
                 continue
             parameters.append(self._parameter(array))
             spans[array.name] = array.span
-        for name, (type_, _) in self._scalars.items():
+        for (type_, _), name in self._scalars.items():
             parameters.append(Parameter(name, "scalar", type_))
         geometry = self._geometry()
         first = self._steps[0]
@@ -351,11 +323,9 @@ class Merge:
             next((at for step in self._steps for _, at in step.made_of if at), None),
             arrays=tuple(self._own),
         )
-        ops = count_ops(body)
-        if ops > MOST_OPS:
-            raise Refused(f"one kernel would have {ops} operations, more than {MOST_OPS}", Kind.SIZE)
+        _check_ops(facts_of(made).ops)
         self._check(made)
-        scalars = {name: key for name, (_, key) in self._scalars.items()}
+        scalars = {name: key for (_, key), name in self._scalars.items()}
         origins = tuple(origin for step in self._steps for origin in step.made_of)
         return Step(made, spans, scalars, geometry, first.options, origins)
 
@@ -373,12 +343,12 @@ class Merge:
                 raise Refused("one kernel would be beyond a limit of the language", Kind.SIZE) from error
             raise InternalError(f"merging {self._steps[0].lines()} broke the program: {error}") from error
 
-    def _parameter(self, array: _Array) -> Parameter:
-        first = array.touches[0].parameter
+    def _parameter(self, array: Array) -> Parameter:
+        first = array.first
         kind: ParameterKind = "in"
         if first.kind == "out":
             kind = "out"
-        elif array.is_written or any(t.parameter.is_writable for t in array.touches):
+        elif array.is_written or array.is_writable:
             kind = "inout"
         extents: list[Expr | None] = [Const(self._index, extent) for extent in array.span.shape]
         zeroed = kind != "out" or (first.zeroed and array.name not in self._filled)
@@ -399,3 +369,14 @@ class Merge:
 def _name(names: Sequence[str]) -> str:
     whole = "_".join(names)
     return whole if len(whole) <= _LONGEST_NAME else f"{names[0]}_and_{len(names) - 1}_more"
+
+
+def _check_ops(ops: int) -> None:
+    if ops > MOST_OPS:
+        raise Refused(f"one kernel would have {ops} operations, more than {MOST_OPS}", Kind.SIZE)
+
+
+def _forwarded_loads(touches: Sequence[Touch], part: Part) -> int:
+    """The operations of the loads of a step that read what an earlier one wrote, so that they become values."""
+    written = {touch.parameter.name for touch in touches if touch.array is not None and touch.array.is_written}
+    return sum(count for name, count in part.loads.items() if name in written)

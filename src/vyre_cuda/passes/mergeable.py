@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vyre_cuda.ir.call.geometry import Geometry
-from vyre_cuda.ir.core.nodes import Apply, Assert, Atomic, Barrier, GridBarrier, Load, Print, Store, Warp
-from vyre_cuda.ir.core.walk import Body, expressions, operands, statements
+from vyre_cuda.ir.core.nodes import Assert, Barrier, GridBarrier, Print, Warp
+from vyre_cuda.ir.core.walk import statements
+from vyre_cuda.passes.facts import facts_of
 from vyre_cuda.passes.steps import Kind, Refused, Step
 
 # A kernel of more takes long to compile, and needs many registers.
@@ -47,6 +48,8 @@ def check_programs(steps: Sequence[Step], *, barriers: bool = False) -> None:
             raise Refused(f"{name} has {step.program.index} indices, not {first.program.index}", Kind.LAUNCH)
         if step.program.shared:
             raise Refused(f"{name} has shared arrays", Kind.STATEMENT)
+        if facts_of(step.program).kinds.isdisjoint(_REFUSED):
+            continue
         for statement in statements(step.program.body):
             if type(statement) in _REFUSED and not (barriers and isinstance(statement, Barrier)):
                 raise Refused(f"{name} has {_REFUSED[type(statement)]}", Kind.STATEMENT)
@@ -60,10 +63,3 @@ def _extents(axes: Sequence[int]) -> str:
     while len(axes) > 1 and axes[-1] == 1:
         axes = axes[:-1]
     return " x ".join(map(str, axes))
-
-
-def count_ops(body: Body) -> int:
-    """Operations and accesses to memory."""
-    every = (e for s in statements(body) for e in expressions(operands(s)))
-    found = sum(isinstance(e, (Apply, Load)) for e in every)
-    return found + sum(isinstance(s, (Store, Atomic)) for s in statements(body))

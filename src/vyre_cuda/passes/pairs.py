@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from vyre_cuda.passes.merge import merge
+from vyre_cuda.passes.merge import Merge
+from vyre_cuda.passes.part import Parts
 from vyre_cuda.passes.steps import Refused, Span, Step
 
 
 class Pairs:
-    def __init__(self, merged: Callable[[Sequence[Step]], Step] = merge) -> None:
-        self._merged = merged
+    """Without `merged`, whether `Merge` takes both."""
+
+    def __init__(self, merged: Callable[[Sequence[Step]], object] | None = None, *, parts: Parts | None = None) -> None:
+        self._parts = Parts() if parts is None else parts
+        self._merged = self._added if merged is None else merged
         self._found: dict[Hashable, Refused | None] = {}
         self._programs: list[Step] = []  # those of the keys must not be freed
+
+    def _added(self, steps: Sequence[Step]) -> None:
+        made = Merge(steps[0].geometry, parts=self._parts)
+        for step in steps:
+            made.add(step)
 
     def refused(self, one: Step, other: Step) -> Refused | None:
         """Why they stay apart; None: they become one."""

@@ -52,7 +52,7 @@ class Places:
     def __init__(self, threads: Iterable[int]) -> None:
         self.launched = Conditions(tuple((0, count - 1) for count in threads))
         self.lets: dict[str, Expr] = {}
-        self._scalars: dict[str, int] = {}
+        self.scalars: dict[str, int] = {}
         self._immutable: set[str] = set()
         self._saying: dict[int, tuple[Expr, Conditions | None]] = {}  # by identity, so the conditions are kept
 
@@ -60,9 +60,14 @@ class Places:
 
     def note(self, name: str, value: Expr) -> None:
         """A let, whose name nothing else in the program has."""
-        self._immutable.add(name)
         whole = self.written_out(value)
-        if all(not isinstance(part, (Load, Local)) for part in expressions((whole,))):
+        is_known = all(not isinstance(part, (Load, Local)) for part in expressions((whole,)))
+        self.note_known(name, whole if is_known else None)
+
+    def note_known(self, name: str, whole: Expr | None) -> None:
+        """The same of a let that is this without lets, loads and variables; None: it is not."""
+        self._immutable.add(name)
+        if whole is not None:
             self.lets[name] = whole
 
     def note_counter(self, name: str) -> None:
@@ -95,7 +100,7 @@ class Places:
             case Id(kind="global_id"):
                 return single(bits, expr.axis)
             case Scalar() if expr.type.is_integer and bits >= 32:
-                return single(bits, self._scalars.setdefault(expr.name, AXES + len(self._scalars)))
+                return single(bits, self.scalars.setdefault(expr.name, AXES + len(self.scalars)))
             case Apply(op="add" | "subtract" | "multiply"):
                 parts = [self._sum(part, of) for part in expr.operands]
                 left, right = parts
@@ -198,10 +203,14 @@ class Places:
 
     def same(self, a: Expr, b: Expr) -> bool:
         """Whether both conditions have one value, the same for every thread, as long as both can be read."""
-        one, other = self._said(a), self._said(b)
+        one, other = self.said(a), self.said(b)
         return one is not None and one == other
 
-    def _said(self, condition: Expr) -> Conditions | None:
+    def note_said(self, condition: Expr, said: Conditions) -> None:
+        """What `said` would find."""
+        self._saying[id(condition)] = condition, said
+
+    def said(self, condition: Expr) -> Conditions | None:
         """What holds of all threads where it is so, once for each condition; None: it may change."""
         if id(condition) not in self._saying:
             is_stable = self.is_stable(self.written_out(condition))

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection
 from typing import TypeAlias
 
-from vyre_cuda.ir.core.walk import buffers_written
+from vyre_cuda.passes.facts import facts_of
 from vyre_cuda.passes.steps import Step
 
 # Memory, first byte, the byte behind the last, extents.
@@ -15,7 +15,7 @@ Range: TypeAlias = tuple[int, int, int, tuple[int, ...]]
 
 def ranges(step: Step) -> tuple[set[Range], set[Range]]:
     """What the step writes, and what it touches; none of them is empty."""
-    written = buffers_written(step.program.body)
+    written = facts_of(step.program).written
     writes: set[Range] = set()
     all_of: set[Range] = set()
     for p in step.program.parameters:

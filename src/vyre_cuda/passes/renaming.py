@@ -37,6 +37,11 @@ class UniqueNames:
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}  # the last one behind each stem
 
+    def copy(self) -> UniqueNames:
+        made = UniqueNames()
+        made._taken, made._numbers = set(self._taken), dict(self._numbers)
+        return made
+
     def take(self, stem: str) -> str:
         name, number = stem, self._numbers.get(stem, 1)
         while name in self._taken:

@@ -49,16 +49,16 @@ def merge_repeated(step: Step, times: int, until: Until | None = None) -> Step:
         raise Refused(f"{times} times are beyond {step.program.index} indices", Kind.SIZE)
     if until is not None:
         check_programs([step], barriers=bool(step.origins))
-        return _Repeat([in_one_block(step)], frozenset()).until(times, until)
+        return _Repeat(in_one_block(step)).until(times, until)
     try:
         merge([step, step])
     except Refused:
         pass
     else:
-        return _Repeat([step], frozenset()).repeated(times, barriers=False)
+        return _Repeat(step).repeated(times, barriers=False)
     # Barriers between merged steps; those of a program of its own may stand where returns were taken out.
     check_programs([step], barriers=bool(step.origins))
-    return _Repeat([in_one_block(step)], frozenset()).repeated(times, barriers=True)
+    return _Repeat(in_one_block(step)).repeated(times, barriers=True)
 
 
 def merge_again(step: Step, times: int) -> Step:
@@ -77,25 +77,28 @@ def most_times(step: Step) -> int:
 
 
 class _Repeat(Merge):
+    def __init__(self, step: Step) -> None:
+        super().__init__(step.geometry)
+        part = self._parts.of(step)
+        names = self._declare(step, self._arrays.touches(step))
+        self._once = self._copied(part, names, alike=True).made
+
     def repeated(self, times: int, *, barriers: bool) -> Step:
-        (names,) = self._declare()
-        self._check_ranges()
-        return self._made((self._counted(times, self._pass(names, barriers=barriers)),))
+        return self._made((self._counted(times, self._pass(barriers=barriers)),))
 
     def until(self, times: int, until: Until) -> Step:
-        (names,) = self._declare()
-        self._check_ranges()
-        body = (*self._pass(names, barriers=True), *self._end(self._element(until)))
-        self._filled = {array.name for array in self._arrays.values() if self._fills(array, body)}
+        body = (*self._pass(barriers=True), *self._end(self._element(until)))
+        arrays = self._arrays.found.values()
+        self._filled = {array.name for array in arrays if self._fills(array, body)}
         return self._made((self._counted(times, body) if times else While((), Const(bool_, 1), body),))
 
-    def _pass(self, names: dict[str, str], *, barriers: bool) -> Body:
-        renamed = self._renamed(0, names)
-        clears = self._clears(0, renamed, again=True)
-        body: list[Stmt] = [*clears]
+    def _pass(self, *, barriers: bool) -> Body:
+        (step,) = self._steps
+        clears = self._clears(step, self._arrays.touches(step), lambda array, _: self._fills(array, self._once))
+        body: list[Stmt] = [*self._cleared(clears)]
         if barriers and clears:
             body.append(Barrier())
-        body += renamed
+        body += self._once
         if barriers:
             body.append(Barrier())
         return tuple(body)
@@ -106,7 +109,7 @@ class _Repeat(Merge):
 
     def _element(self, until: Until) -> Load:
         """What ends the loop, as the step's program reads it."""
-        for array in self._arrays.values():
+        for array in self._arrays.found.values():
             span = array.span
             if (
                 array.is_written

@@ -77,13 +77,16 @@ def _segment(items: Sequence[Item], floors: Floors, first: int, end: int) -> lis
     depth: dict[int, int] = {}
     for place in range(first, end):
         depth[place] = 1 + max((depth[other] for other in needed[place]), default=0)
-    pairs = Pairs()
-    in_chain = set(_chained(items, first, end, needed, pairs))
-    in_block = set(_chained(items, first, end, needed, Pairs(merge_blocks)))
     alike: dict[Hashable, list[int]] = defaultdict(list)
     for place in range(first, end):
-        if items[place].key is not None and place not in in_chain:
+        if items[place].key is not None:
             alike[items[place].key, depth[place]].append(place)
+    some = {place for places in alike.values() if len(places) >= floors.rows for place in places}
+    pairs = Pairs()
+    in_chain = set(_chained(items, some, needed, pairs))
+    in_block = set(_chained(items, some, needed, Pairs(merge_blocks)))
+    rows = some - in_chain
+    alike = {key: [place for place in places if place in rows] for key, places in alike.items()}
     parts = [part for places in alike.values() for part in _parts(items, places)]
     tables = [part for part in parts if len(part) >= _least(items, floors, part, in_block, pairs)]
     return _ordered(first, end, needed, joined(items, tables, depth))
@@ -162,13 +165,13 @@ def _needed(items: Sequence[Item], first: int, end: int) -> dict[int, set[int]]:
     return needed
 
 
-def _chained(items: Sequence[Item], first: int, end: int, needed: dict[int, set[int]], pairs: Pairs) -> Iterator[int]:
-    """Launches that become one kernel with one beside them that needs them or that they need."""
-    for place in range(first + 1, end):
-        one, other = items[place - 1].launch, items[place].launch
-        if one is None or other is None or place - 1 not in needed[place]:
+def _chained(items: Sequence[Item], some: Collection[int], needed: dict[int, set[int]], pairs: Pairs) -> Iterator[int]:
+    """Launches, some or beside some, that become one kernel with one beside them that needs them or that they need."""
+    for place in sorted({*some, *[place + 1 for place in some]}):
+        if place - 1 not in needed.get(place, ()):
             continue
-        if pairs.refused(one, other) is None:
+        one, other = items[place - 1].launch, items[place].launch
+        if one is not None and other is not None and pairs.refused(one, other) is None:
             yield from (place - 1, place)
 
 

@@ -16,6 +16,7 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.passes import fuse, pairs
+from vyre_cuda.passes.merge import Merge
 from vyre_cuda.passes.steps import Refused
 from vyre_cuda.runtime.graph.graph_steps import TablesStep
 from vyre_cuda.testing.compare import assert_same
@@ -281,10 +282,15 @@ def counting(counts: Counter[str]) -> Iterator[None]:
 
         return call
 
+    class Counted(Merge):
+        add = counted(Merge.add)
+        step = counted(Merge.step)
+
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("merge", "merge_blocks", "merge_repeated"):
+        for name in ("merge_blocks", "merge_repeated"):
             patch.setattr(fuse, name, counted(getattr(fuse, name)))
-        patch.setattr(pairs, "merge", counted(pairs.merge))
+        patch.setattr(fuse, "Merge", Counted)
+        patch.setattr(pairs, "Merge", Counted)
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 import vyre_cuda as vc
 from vyre_cuda.ir.call.geometry import launch_geometry
-from vyre_cuda.passes import fuse, pairs
+from vyre_cuda.passes.facts import facts_of
 from vyre_cuda.passes.fuse import Apart, Group, decide, shares_alike
+from vyre_cuda.passes.merge import Merge
 from vyre_cuda.passes.pairs import Pairs
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 
@@ -124,30 +126,41 @@ def test_steps_that_share_nothing_stay_apart_where_one_has_a_loop() -> None:
     assert ends(decide(behind)) == [(0, 2)]
 
 
-def test_merge_is_called_a_logarithmic_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
+def test_a_step_that_is_refused_leaves_those_before_it_as_they_were() -> None:
+    """What it shares with them is found out before anything is added."""
+    steps = chain(*range(21), count=LARGE)
+    alone = decide(steps[:12])[0].step
+    steps[12] = step(program("next", by=1), array(12, LARGE), array(13, LARGE))
+    group = decide(steps)[0]
 
-    def merge(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
-        calls.append(len(steps))
-        if len(steps) > 137:
-            raise Refused("too many", Kind.ELEMENT)
-        return steps[0]
-
-    monkeypatch.setattr(fuse, "merge", merge)
-
-    assert ends(decide(chain(*range(401)))) == [(0, 137), (137, 274), (274, 400)]
-    assert len(calls) < 3 * 12
+    assert alone is not None
+    assert group.step is not None
+    assert group.step.program.text() == alone.program.text()
+    assert group.step.spans == alone.spans
 
 
 def test_of_what_is_too_large_at_least_half_of_what_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    def merge(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
-        if len(steps) > 137:
+    """Where the sum of the operations does not tell how many the kernel has."""
+    right = Merge.step
+
+    def limited(self: Merge, dropped: frozenset[Span] = frozenset()) -> Step:
+        if len(self._steps) > 137:
             raise Refused("too many", Kind.SIZE)
-        return steps[0]
+        return right(self, dropped)
 
-    monkeypatch.setattr(fuse, "merge", merge)
+    monkeypatch.setattr(Merge, "step", limited)
 
-    assert all(group.end - group.first > 137 // 2 for group in decide(chain(*range(401)))[:-1])
+    assert all(137 // 2 < group.end - group.first <= 137 for group in decide(chain(*range(401)))[:-1])
+
+
+def test_a_kernel_has_as_many_steps_as_it_may_have_operations() -> None:
+    same = program(by=0)
+    steps = [step(same, array(k % 2, LARGE), array(1 - k % 2, LARGE)) for k in range(2100)]
+    (first, *_) = decide(steps)
+
+    assert first.step is not None
+    assert 1900 < facts_of(first.step.program).ops <= 2000
+    assert first.kind is Kind.SIZE
 
 
 # ---- later values ----------------------------------------------------------------------------------------------------
@@ -216,44 +229,59 @@ def test_inputs_may_meet() -> None:
 # ---- long recordings -------------------------------------------------------------------------------------------------
 
 
+def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
+    """Every step that is put to others."""
+    given: list[Step] = []
+    right = Merge.add
+
+    def counted(self: Merge, each: Step) -> None:
+        given.append(each)
+        right(self, each)
+
+    monkeypatch.setattr(Merge, "add", counted)
+    return given
+
+
 @pytest.mark.thin
 @pytest.mark.parametrize("merged", [True, False])
-def test_deciding_takes_as_long_a_step_in_long_recordings(monkeypatch: pytest.MonkeyPatch, *, merged: bool) -> None:
-    """All that is given to `merge`, in steps, is a small multiple of the steps that there are."""
-    given: list[int] = []
-    right = fuse.merge
-
-    def counted(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
-        given.append(len(steps))
-        return right(steps, dropped)
-
-    monkeypatch.setattr(fuse, "merge", counted)
-    monkeypatch.setattr(pairs, "merge", counted)
+def test_each_step_of_a_long_recording_is_put_to_others_once(monkeypatch: pytest.MonkeyPatch, *, merged: bool) -> None:
+    given = counted_steps(monkeypatch)
     same = program(by=0 if merged else 1)
     groups = decide([step(same, array(k, LARGE), array(k + 1, LARGE)) for k in range(1000)])
 
     assert all((group.step is None) != merged for group in groups)
     assert len(groups) == (4 if merged else 1000)
-    assert sum(given) < 4000 if merged else sum(given) < 10
+    assert len(given) < 1010 if merged else len(given) < 10
 
 
 def test_the_step_that_does_not_belong_to_a_group_is_found_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixteen chains beside each other, of steps that read what other threads wrote: each group is as many steps."""
-    given: list[int] = []
-    right = fuse.merge
-
-    def counted(steps: Sequence[Step], dropped: Sequence[Span] = ()) -> Step:
-        given.append(len(steps))
-        return right(steps, dropped)
-
-    monkeypatch.setattr(fuse, "merge", counted)
+    given = counted_steps(monkeypatch)
     same = program(by=1)
     steps = [step(same, array(k, LARGE), array(k + 16, LARGE)) for k in range(160)]
     groups = decide(steps)
 
     assert ends(groups) == [(k, k + 16) for k in range(0, 160, 16)]
-    assert sum(given) <= 6 * len(steps)
+    assert len(given) <= len(steps) + len(groups) + 2
     assert "a thread finds there what another one wrote" in groups[0].why
+
+
+@pytest.mark.thin
+@pytest.mark.parametrize("kind", ["onward", "two"])
+def test_deciding_takes_as_long_a_step_in_long_recordings(kind: str) -> None:
+    """By calls of functions, which nothing else on the machine changes."""
+    same = program(by=0)
+
+    def calls(length: int) -> float:
+        places = [(k, k + 1) if kind == "onward" else (k % 2, 1 - k % 2) for k in range(length)]
+        steps = [step(same, array(a, LARGE), array(b, LARGE)) for a, b in places]
+        profile = cProfile.Profile()
+        profile.runcall(decide, steps)
+        return sum(entry.callcount for entry in profile.getstats()) / length
+
+    calls(50)  # what is imported when it is first needed
+
+    assert calls(800) <= calls(100)
 
 
 def test_pairs_that_share_in_another_way_are_asked_apart() -> None:

@@ -53,6 +53,7 @@ class Program:
     _valid: list[bool] = field(default_factory=list, init=False, compare=False, repr=False)
     _consts: list[str] = field(default_factory=list, init=False, compare=False, repr=False)  # of a kernel function
     _walks: list[tuple[Any, ...]] = field(default_factory=list, init=False, compare=False, repr=False)
+    _facts: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def text(self) -> str:
         """The program as text, which `vyre_cuda.parse` reads.

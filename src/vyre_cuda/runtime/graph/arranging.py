@@ -15,7 +15,7 @@ from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.cells import can_read_cells
 from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, RepeatStep, RowsStep, Step, TablesStep
-from vyre_cuda.runtime.graph.launches import Memories, launch_of, value_of, why_apart
+from vyre_cuda.runtime.graph.launches import Memories, value_of, why_apart
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def _of_launch(step: LaunchStep, given: Mapping[str, Any], memories: Memories, *
             return _WALL
     if step.kernel.is_without_body:
         return _WALL
-    launch = launch_of(step, given, memories)
-    if not is_row or why_apart(step, given):
+    launch = memories.launch(step, given)
+    if not is_row or why_apart(step, given, memories):
         return tables.of_launch(launch, None)
     return tables.of_launch(launch, _key(step), launch.geometry.block)
 

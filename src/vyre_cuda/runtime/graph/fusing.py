@@ -25,7 +25,7 @@ from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.arranging import arrangement
 from vyre_cuda.runtime.graph.cells import Cells
 from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RepeatStep, RowsStep, Step, TablesStep
-from vyre_cuda.runtime.graph.launches import Memories, geometry_of, launch_of, why_apart
+from vyre_cuda.runtime.graph.launches import Memories, why_apart
 from vyre_cuda.runtime.graph.temporary import Root, Temporary
 
 if TYPE_CHECKING:
@@ -141,18 +141,18 @@ def plan(device: Device, recorded: Sequence[Step | RepeatStep], given: Mapping[s
             frozenset[int]().union(*[group.shared for group in fused]),
         )
     )
-    steps, split = _steps(order, rows, cells, given)
+    steps, split = _steps(order, rows, cells, given, memories)
     return Plan(order, arranged.places, steps, rows, gone, shared, arranged.refused, split, cells)
 
 
 def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories) -> merged.Step | Apart:
     touched = frozenset(memories.of(value)[0] for value in step.operands if isinstance(value, Temporary))
-    why = why_apart(step, given)
+    why = why_apart(step, given, memories)
     if isinstance(step, RepeatStep):
         return Apart(step.label, why, touched, Repeat(step.times, step.end, _until(step, memories)))
     if why or not isinstance(step, LaunchStep):
         return Apart(step.label, why, touched)
-    return launch_of(step, given, memories)
+    return memories.launch(step, given)
 
 
 def _until(step: RepeatStep, memories: Memories) -> Until | None:
@@ -285,9 +285,9 @@ def _fixed(group: Group, launches: Sequence[merged.Step], recorded: Sequence[Lau
 def _holds(one: Fused, given: Mapping[str, Any]) -> bool:
     memories = Memories()
     try:
-        if any(why_apart(step, given) for step in one.recorded):
+        if any(why_apart(step, given, memories) for step in one.recorded):
             return False
-        now = [launch_of(step, given, memories) for step in one.recorded]
+        now = [memories.launch(step, given) for step in one.recorded]
     except (TypeError, ValueError, OverflowError):
         return False  # the plain graph says what is wrong
     return fuse.shares_alike(one.launches, now) and _ends_alike(one, now)
@@ -307,7 +307,11 @@ def _ends_alike(one: Fused, now: Sequence[merged.Step]) -> bool:
 
 
 def _steps(
-    recorded: Sequence[Step | RepeatStep], rows: Sequence[Row], cells: Cells, given: Mapping[str, Any]
+    recorded: Sequence[Step | RepeatStep],
+    rows: Sequence[Row],
+    cells: Cells,
+    given: Mapping[str, Any],
+    memories: Memories,
 ) -> tuple[list[Step | RepeatStep], dict[int, str]]:
     """The steps of the fused graph, and why tables of several kernels are launches of their own in it."""
     found: list[Step | RepeatStep] = list(cells.writers())
@@ -321,7 +325,7 @@ def _steps(
             continue
         step = cells.applied(original) if row.fused is None else row.fused.step
         if isinstance(step, TablesStep) and isinstance(original, TablesStep):
-            blocks = sum(geometry_of(launch, given).blocks for launch in original.launches)
+            blocks = sum(memories.launch(launch, given).geometry.blocks for launch in original.launches)
             some, why = _as_one(step, blocks)
             found += some
             if why:

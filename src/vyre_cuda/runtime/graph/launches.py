@@ -19,10 +19,12 @@ from vyre_cuda.runtime.memory.array import DeviceArray
 
 
 class Memories:
-    """Arrays of the device are places in one memory, at their addresses; each temporary array is one of its own."""
+    """Arrays of the device are places in one memory, at their addresses; each temporary array is one of its own.
+    Launches are looked at once: for one set of values, of steps that the caller keeps."""
 
     def __init__(self) -> None:
         self.temporaries: dict[Root, int] = {}
+        self._launches: dict[int, merged.Step] = {}
 
     def of(self, value: DeviceArray) -> tuple[int, int]:
         """The memory of an array, and its first byte there."""
@@ -30,8 +32,15 @@ class Memories:
             return self.temporaries.setdefault(value.root, len(self.temporaries) + 1), value.offset
         return 0, value._alive().address + value.offset
 
+    def launch(self, step: LaunchStep, given: Mapping[str, Any]) -> merged.Step:
+        """Raises the errors of a launch with other sizes than the program declares."""
+        found = self._launches.get(id(step))
+        if found is None:
+            found = self._launches[id(step)] = _launch_of(step, given, self)
+        return found
 
-def why_apart(step: Step | RepeatStep, given: Mapping[str, Any]) -> str:
+
+def why_apart(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories) -> str:
     """Why it is never merged; empty for rows of one launch, which need no merging."""
     if isinstance(step, (RowsStep, TablesStep)):
         return ""
@@ -52,7 +61,7 @@ def why_apart(step: Step | RepeatStep, given: Mapping[str, Any]) -> str:
         value = value_of(step, parameter, given)
         if parameter.is_buffer and not isinstance(value, DeviceArray):
             return f"{parameter.name} is an array of another library"
-    return "" if geometry_of(step, given).blocks else "it has no threads"
+    return "" if memories.launch(step, given).geometry.blocks else "it has no threads"
 
 
 def value_of(step: LaunchStep, parameter: Parameter, given: Mapping[str, Any]) -> Any:
@@ -60,8 +69,7 @@ def value_of(step: LaunchStep, parameter: Parameter, given: Mapping[str, Any]) -
     return given[value.name] if isinstance(value, Symbol) else value
 
 
-def geometry_of(step: LaunchStep, given: Mapping[str, Any]) -> Geometry:
-    """Raises the errors of a launch with other sizes than the program declares."""
+def _geometry_of(step: LaunchStep, given: Mapping[str, Any]) -> Geometry:
     program = step.kernel.program
     extents = Extents(program)
     scalars: dict[str, int] = {}
@@ -76,7 +84,7 @@ def geometry_of(step: LaunchStep, given: Mapping[str, Any]) -> Geometry:
     return launch_geometry(program, extents.known, scalars, step.grid)
 
 
-def launch_of(step: LaunchStep, given: Mapping[str, Any], memories: Memories) -> merged.Step:
+def _launch_of(step: LaunchStep, given: Mapping[str, Any], memories: Memories) -> merged.Step:
     kernel, program = step.kernel, step.kernel.program
     spans: dict[str, merged.Span] = {}
     scalars: dict[str, Hashable] = {}
@@ -90,4 +98,4 @@ def launch_of(step: LaunchStep, given: Mapping[str, Any], memories: Memories) ->
             is_symbol = isinstance(symbol, Symbol)
             scalars[parameter.name] = symbol.name if is_symbol else bits_of(parameter.type, value)
     options = merged.Options(kernel.precision, kernel.bounds, kernel.max_ulp)
-    return merged.Step(specialized(program, kernel.known), spans, scalars, geometry_of(step, given), options)
+    return merged.Step(specialized(program, kernel.known), spans, scalars, _geometry_of(step, given), options)
