@@ -14,12 +14,10 @@ from vyre_cuda.cli.devices import opened
 from vyre_cuda.cli.sources import load_program
 from vyre_cuda.cli.values import read_known
 from vyre_cuda.errors import Limit, UnsupportedError
-from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.text.text import format_source
 from vyre_cuda.later import later
 from vyre_cuda.passes import ahead, elements
 from vyre_cuda.passes.pipeline import optimize, prepared
-from vyre_cuda.passes.specialize import specialized
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel import large_entry
@@ -149,7 +147,7 @@ def _begins(aligned: Mapping[str, int]) -> str:
 
 
 def _rewrites(program: vc.Program, values: Mapping[str, Any], target: str) -> list[dict[str, Any]]:
-    found = vc.rewrites(specialized(program, known_values(program, values)), target=target)
+    found = vc.rewrites(program, target=target, specialize=values)
     return [{**asdict(each), "source": list(each.source) if each.source else None} for each in found]
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
+from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.program import Program, ProgramSource, no_program, program_of
+from vyre_cuda.passes.specialize import specialized
 
 
 def ptx(
@@ -15,6 +20,7 @@ def ptx(
     bounds: str = "check",
     *,
     max_ulp: float | None = None,
+    specialize: Mapping[str, Any] | None = None,
 ) -> str:
     """The PTX of a program.
 
@@ -24,7 +30,7 @@ def ptx(
         A `vc.Program`, or a kernel function without open parameters.
     target
         A GPU generation, such as "sm_90".
-    precision, bounds, max_ulp
+    precision, bounds, max_ulp, specialize
         The options of `Device.compile`.
 
     Returns
@@ -39,10 +45,14 @@ def ptx(
     UnsupportedError
         The target lacks what the program needs, or no form of an op is that accurate.
     ValueError
-        An option's unknown word, or an unknown target.
+        An option's unknown word, or an unknown target. Or `specialize` names what the program does not have, or a size
+        that its declarations contradict.
+    TypeError, OverflowError
+        Not a program, or a value of `specialize` that is not of the parameter's type.
     """
     found = program_of(program)
     if found is None:
         raise no_program("ptx takes a Program", program)
     check(found)
-    return lower(found, Target.parse(target), precision=precision, bounds=bounds, max_ulp=max_ulp).ptx
+    body = specialized(found, known_values(found, specialize))
+    return lower(body, Target.parse(target), precision=precision, bounds=bounds, max_ulp=max_ulp).ptx

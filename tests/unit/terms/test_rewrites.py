@@ -301,6 +301,16 @@ def test_the_same_is_computed_for_who_asks(program: vc.Program) -> None:
     assert vc.rewrites(program) == asked.rewrites()
 
 
+def test_known_values_are_those_of_a_kernel_that_is_compiled_for_them() -> None:
+    program = vc.parse(HEADER + "store h[i], add(multiply(floor_divide(i, w), w), remainder(i, w))\n")
+    (unknown,) = vc.rewrites(program)
+    *_, known = vc.rewrites(program, specialize={"w": 28, "x.size": 784})
+
+    assert (unknown.rule, unknown.after) == ("quotient_and_rest", "where(not_equal(w, u32:0), i, u32:0)")
+    assert (known.rule, known.after) == ("quotient_and_rest_of_divisor", "i")
+    assert "div.u32" not in vc.ptx(program, specialize={"w": 28})
+
+
 def test_what_cannot_be_asked_about_is_refused() -> None:
     program = vc.parse(HEADER + "store h[i], c\n")
     with pytest.raises(TypeError, match="takes a Program, not an int"):
@@ -309,3 +319,8 @@ def test_what_cannot_be_asked_about_is_refused() -> None:
         vc.rewrites(program, precision="exact")
     with pytest.raises(ValueError, match="sm_"):
         vc.rewrites(program, target="sm_x")
+    for asked in (vc.rewrites, vc.ptx):
+        with pytest.raises(ValueError, match="there is no 'z'"):
+            asked(program, specialize={"z": 1})
+        with pytest.raises(OverflowError):
+            asked(program, specialize={"w": -1})
