@@ -6,11 +6,13 @@ the range of its type where somebody looks at it: a sum does not, nor does a sto
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
 from vyre_cuda.codegen.lowering.legalize import Way, apply_op, instruction_of
 from vyre_cuda.codegen.ssa.peephole import Builder
+from vyre_cuda.codegen.ssa.ssa import Effect
 from vyre_cuda.codegen.terms.terms import QUOTIENT_OF_REST, Terms
 from vyre_cuda.ir.affine import Affine
 from vyre_cuda.ir.core.types import INTEGERS, Type, bf16, f16
@@ -22,24 +24,29 @@ else:
     halves = later("vyre_cuda.codegen.lowering.halves")
     integers = later("vyre_cuda.codegen.lowering.integers")
 
+_ANYWHERE = frozenset({"const", "parameter", "special", "symbol"})  # values before all code
 _WITHOUT_OPERANDS = frozenset({"sum", "const", "leaf"})
 _NARROW = frozenset(type_.code for type_ in INTEGERS if type_.bits < 32)
 # Ops whose lower bits depend on nothing but those of their operands.
 _LOOSE = frozenset(
     {"add", "subtract", "multiply", "negative", "invert", "bitwise_and", "bitwise_or", "bitwise_xor", "where"}
 )
+# Comparisons that may be written the other way round; what was made first is computed first.
+_ORDERED = frozenset({"less", "less_equal"})
 
 
 class Extraction:
     """Makes values of one builder from the terms of one program."""
 
-    __slots__ = ("_b", "_instructions", "_loose_lets", "_terms", "_waiting")
+    __slots__ = ("_b", "_instructions", "_loose_lets", "_moves", "_placed", "_terms", "_waiting")
 
     def __init__(self, builder: Builder, terms: Terms) -> None:
         self._b = builder
         self._terms = terms
         self._instructions: dict[tuple[str, Type], str | Way | None] = {}  # of ops on types that were met
-        self._waiting: set[int] = set()  # lets of this block that others may take up
+        self._waiting: dict[int, tuple[int, int]] = {}  # lets of this block that others may take up, and their places
+        self._moves: list[tuple[int, int, int]] = []  # of code: to where, from where, up to where
+        self._placed: dict[int | Effect, int] = {}  # values that are moved, and to where
         self._loose_lets: set[int] = set()  # lets of this block of which only the lower bits were computed
 
     def leaf(self, type_: Type, value: int) -> int:
@@ -50,11 +57,12 @@ class Extraction:
         return self._terms.number(type_, constant) if type_.is_integer else self._terms.literal(type_, constant)
 
     def named(self, class_: int) -> None:
-        """The class of a let. A sum of what has values is computed where it is needed, as others may take it up; a
-        narrow integer is brought into range where somebody looks at it.
+        """The class of a let. A sum of what has values is computed once it is needed, as others may take it up; an
+        integer of 8 or 16 bits is brought into range where somebody looks at it.
         """
         if self._terms.is_sum_of_values(class_):
-            self._waiting.add(class_)
+            function = self._b.function
+            self._waiting[class_] = len(function.code), len(function.ops)
         elif self._terms.types[class_].code in _NARROW:
             if self._waiting:
                 self._settle_parts(class_)
@@ -65,8 +73,8 @@ class Extraction:
 
     def settle(self) -> None:
         """Compute the lets that wait, because what follows may not run, or may run often."""
-        for class_ in sorted(self._waiting | self._loose_lets):
-            self.value(class_)
+        for class_ in sorted(self._loose_lets.union(self._waiting)):
+            self._at_its_place(class_, self.value)
         self.forget()
 
     def forget(self) -> None:
@@ -106,12 +114,45 @@ class Extraction:
             if values[at] is None and loose[at] is None and at not in seen:
                 seen.add(at)
                 if len(forms[at]) > 1:
-                    found.update(waiting.intersection(forms[at]))
+                    found.update(waiting.keys() & forms[at])
                 elif at in waiting:
                     found.add(at)
                 work += terms.parts(best[at])
         for let in sorted(found):
-            self._loose(let)
+            self._at_its_place(let, self._loose)
+
+    def _at_its_place(self, class_: int, compute: Callable[[int], int]) -> None:
+        """Compute a let, where it stands if that is possible: so that code has the order in which it was written."""
+        code = self._b.function.code
+        begin = len(code)
+        compute(class_)
+        end = len(code)
+        place, before = self._waiting.get(class_, (begin, 0))
+        if place < begin < end and self._needs_none_since(place, before, code[begin:]):
+            self._moves.append((place, begin, end))
+            self._placed.update(dict.fromkeys(code[begin:], place))
+
+    def _needs_none_since(self, place: int, before: int, made: list[int | Effect]) -> bool:
+        """Whether new code needs nothing but itself and values that were there before."""
+        ops, args, placed = self._b.function.ops, self._b.function.args, self._placed
+        own = set(made)
+        for item in made:
+            if not isinstance(item, int):
+                return False
+            for arg in args[item]:
+                is_new = arg >= before and arg not in own and ops[arg] not in _ANYWHERE
+                if is_new and placed.get(arg, place + 1) > place:
+                    return False
+        return True
+
+    def in_order(self, code: list[int | Effect]) -> list[int | Effect]:
+        """The code with what the lets that waited have computed where they stand."""
+        if not self._moves:
+            return code
+        places: list[float] = list(range(len(code)))
+        for place, begin, end in self._moves:
+            places[begin:end] = [place - 0.5] * (end - begin)
+        return [code[at] for at in sorted(range(len(code)), key=places.__getitem__)]
 
     def value(self, class_: int) -> int:
         """The value of a class, computed here unless it is known."""
@@ -166,6 +207,8 @@ class Extraction:
                 return loose
         operands = []
         link, values = terms.link, terms.values
+        if op in _ORDERED and args[0] > args[1]:
+            self.value(args[1])
         for arg in terms.parts(term) if op in QUOTIENT_OF_REST else args:
             known = values[arg] if link[arg] == arg else None
             operands.append(self.value(arg) if known is None else known)

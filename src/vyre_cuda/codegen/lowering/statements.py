@@ -112,7 +112,7 @@ class Lowering:
         function = self.builder.function
         if self._block(self._program.body):
             function.effect("return")
-        body, function.code = function.code, []
+        body, function.code = self._expressions.extraction.in_order(function.code), []
         self._zero_arrays()
         function.code.extend(body)
 

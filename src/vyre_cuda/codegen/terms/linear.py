@@ -19,6 +19,8 @@ LINEAR = frozenset({"add", "subtract", "multiply", "negative", "invert", "left_s
 _MOST_TERMS = 8
 # The most parts of a sum that is multiplied out.
 _MOST_PRODUCTS = 3
+# The most classes of a sum of which parts are looked for among the sums that have values.
+_MOST_REPLACED = 5
 # What a sum costs as written where its linear form costs no less: nothing met, or a product is multiplied out, which
 # may cancel with something else.
 _NO_GAIN = 0
@@ -72,7 +74,7 @@ def _form(terms: Terms, op: str, type_: Type, args: tuple[int, ...]) -> tuple[Af
         right = form_of(terms, args[1])
         total = left + right if op == "add" else left - right
         met = len(total.terms) != len(left.terms) + len(right.terms) or (left.constant and right.constant)
-        if op == "add" and not met:
+        if (op == "add" and not met) or (not right.terms and _adds_constant(terms, args[0])):
             return total, _NO_GAIN
         return total, _joined(left, right, type_)
     factor = terms.constant(args[1])
@@ -87,6 +89,12 @@ def _form(terms: Terms, op: str, type_: Type, args: tuple[int, ...]) -> tuple[Af
         if terms.linear[by] is None and _is_short_sum(sum_):
             return _multiplied_out(terms, type_, sum_, by), _NO_GAIN
     return None, 0
+
+
+def _adds_constant(terms: Terms, class_: int) -> bool:
+    """Whether it is written as a sum with a constant: ptxas joins that with a second one, unless both are needed."""
+    class_ = terms.find(class_)
+    return terms.ops[class_] in ("add", "subtract") and terms.constant(terms.args[class_][1]) is not None
 
 
 def _joined(left: Affine, right: Affine, type_: Type) -> int:
@@ -111,6 +119,41 @@ def _multiplied_out(terms: Terms, type_: Type, form: Affine, by: int) -> Affine:
     for term, coefficient in form.terms:
         total += form_of(terms, terms.apply("multiply", type_, (term, by))) * coefficient
     return total
+
+
+def of_values(terms: Terms, form: Affine, type_: Type) -> Affine | None:
+    """The sum with classes that have values in place of parts of it, None if there are none that make it cheaper.
+
+    x - a - b - 1 is x - y where y is a + b + 1.
+    """
+    price = weight(form, type_)
+    found = None
+    if len(form.terms) > _MOST_REPLACED:
+        return None
+    while price > 1 << (type_.bits == 64):
+        coefficients = dict(form.terms)
+        better = None
+        for term, coefficient in form.terms:
+            for class_, own in terms.sums_above(term):
+                if all(part in coefficients for part, _ in own.terms):
+                    factor = _factor(coefficient, own.coefficient(term), form.bits)
+                    other = form + (single(form.bits, class_) - own) * factor
+                    if weight(other, type_) < price:
+                        better, price = other, weight(other, type_)
+        if better is None:
+            break
+        found = form = better
+    return found
+
+
+def _factor(coefficient: int, other: int, bits: int) -> int:
+    """How often a sum with one coefficient may be in a sum with the other: so that they cancel, or 0."""
+    least = (1 << bits) - 1
+    if other == 1:
+        return coefficient
+    if other == least:
+        return -coefficient
+    return 1 if other == coefficient else -1 if other + coefficient == least + 1 else 0
 
 
 def weight(form: Affine, type_: Type) -> int:

@@ -124,6 +124,6 @@ RULES: tuple[Rule, ...] = (
     Rule("maximum_of_constants", maximum(maximum(x, a), b), maximum(x, maximum(a, b)), when=_TWO_CONSTANTS),
     Rule("smaller_chosen", where(x < y, x, y), minimum(x, y)),
     Rule("smaller_or_equal_chosen", where(x <= y, x, y), minimum(x, y)),
-    Rule("greater_chosen", where(x < y, y, x), maximum(x, y)),
-    Rule("greater_or_equal_chosen", where(x <= y, y, x), maximum(x, y)),
+    Rule("greater_chosen", where(x < y, y, x), maximum(y, x)),
+    Rule("greater_or_equal_chosen", where(x <= y, y, x), maximum(y, x)),
 )

@@ -40,6 +40,8 @@ _MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
 # Classes that the cost of one form may look at; a form that needs more is not taken.
 _MOST_COUNTED = 64
 _NEVER = 1 << 30
+# Terms on top of one that are looked at.
+_MOST_ABOVE = 8
 # Classes are made in steps.
 _ROOM = 16
 _NOTHING = (None,) * _ROOM
@@ -193,12 +195,17 @@ class Terms:
             if link[arg] != arg:
                 args = tuple(map(self.find, args))
                 break
+        written = args
         if op in _COMMUTATIVE:
             left, right = args
-            if ops[right] != "const" and (left > right or ops[left] == "const"):
-                args = (right, left)
+            if ops[right] != "const":
+                if ops[left] == "const":
+                    written = args = (right, left)
+                elif left > right:
+                    args = (right, left)
         elif op in _MIRRORED:
             op, args = _MIRRORED[op], (args[1], args[0])
+            written = args
         elif op in _CASTS and type_ is self.types[args[0]]:
             return args[0]
         code = type_.code
@@ -212,7 +219,7 @@ class Terms:
         if simpler is not None:
             self._enter(key, simpler)
             return simpler
-        made = self._append(key, op, type_, args)
+        made = self._append(key, op, type_, written)
         self.met.add(op)
         if code not in INTEGER_CODES:
             return made
@@ -479,10 +486,17 @@ class Terms:
         forms = self.forms[class_]
         if len(forms) > 1 and self.ops[best] not in ("leaf", "const"):
             roots = (class_, *self.pending)
+            if self.ops[best] == "sum":
+                best, forms = self._of_values(class_, best)
             price = self.cost(best, roots)
             for form in forms:
-                other = self.cost(form, roots, price) if form != best else price
-                if other < price:
+                if form == best:
+                    continue
+                # At the same cost not a sum: what is written has parts that others may share.
+                is_written = self.ops[best] == "sum" and self.ops[form] != "sum"
+                most = price + 1 if is_written and price < _NEVER else price
+                other = self.cost(form, roots, most)
+                if other < most:
                     best, price = form, other
             if not self._heavy.isdisjoint(forms):
                 best = self._nearest(forms, best, roots)
@@ -492,6 +506,31 @@ class Terms:
                 self._heavy = {term for term in self._heavy if term < class_ or term in forms}
                 self._forget_weights()
         return best
+
+    def _of_values(self, class_: int, best: int) -> tuple[int, tuple[int, ...]]:
+        """The sum by which a class is computed and all its forms, with one of classes that have values."""
+        type_ = self.types[class_]
+        form = linear.of_values(self, self.attrs[best], type_)
+        if form is not None:
+            best = self._append(None, "sum", type_, tuple([self.find(term) for term, _ in form.terms]), form)
+            self.link[best] = class_
+            self.put(self.forms, class_, (*self.forms[class_], best))
+            self.put(self.best, class_, best)
+            self._forget_costs()
+            if self.fired is not None:
+                self.fired.append(("linear_form", class_, class_))
+        return best, self.forms[class_]
+
+    def sums_above(self, class_: int) -> Iterator[tuple[int, Affine]]:
+        """Classes that have values, and their linear forms, which are made of this one in few steps."""
+        self._note_parents()
+        find, parents = self.find, self._parents
+        above = [find(term) for term in parents[find(class_)][-_MOST_ABOVE:]]
+        further = [find(term) for one in above if self.linear[one] for term in parents[one][-_MOST_ABOVE:]]
+        for one in dict.fromkeys(above + further):
+            form = self.linear[one]
+            if form is not None and (self.values[one] is not None or self.loose[one] is not None):
+                yield one, form
 
     def commit(self, class_: int) -> None:
         """The value of the class is used, and all that it was computed from."""

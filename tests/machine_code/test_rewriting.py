@@ -1,0 +1,92 @@
+"""Rewriting costs nothing where it saves nothing: the text is the one without it, or the machine code is no longer."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from as_written import without_rewriting
+from disassembly import has_tools
+from gathered import SETS
+from rewriting import compared
+
+import vyre_cuda as vc
+
+HEADER = """program k
+block 32
+in x: u32
+inout h: u32
+scalar w: u32
+scalar c: u32
+work size(x)
+
+let i = global_id.x
+"""
+
+
+def text(body: str) -> str:
+    """The PTX, in which registers have no numbers: operands of a sum may be exchanged."""
+    return re.sub(r"(%[a-z]+)\d+", r"\1", vc.ptx(vc.parse(HEADER + body)))
+
+
+AS_WRITTEN = {
+    "a let that is a sum stands where it is written": """
+let further = add(i, w)
+store h[i], load(x[i])
+store h[further], c
+""",
+    "so does one that another takes up": """
+let one = add(load(x[i]), w)
+let two = add(one, c)
+store h[i], c
+store h[w], two
+store h[c], one
+""",
+    "operands are computed in order": """
+if logical_and(logical_and(less(add(i, u32:7), w), less(i, c)), less(load(x[i]), w))
+  store h[i], c
+end
+""",
+    "also those of a comparison the other way round": """
+if greater(add(i, c), multiply(w, u32:3))
+  store h[i], c
+end
+""",
+    "a sum with two constants is not one with the first that both sides need": """
+if less_equal(add(add(i, u32:1024), u32:4), c)
+  store h[add(i, u32:1024)], u32:1
+else
+  store h[add(i, u32:1024)], u32:2
+end
+""",
+}
+
+
+@pytest.mark.parametrize("body", AS_WRITTEN.values(), ids=AS_WRITTEN)
+def test_where_nothing_is_saved_the_text_is_as_written(body: str) -> None:
+    with without_rewriting():
+        written = text(body)
+
+    assert text(body) == written
+
+
+def test_a_sum_is_made_of_sums_that_have_values() -> None:
+    lets = """
+let first = add(add(load(x[i]), u32:1), multiply(load(x[add(i, u32:1)]), w))
+store h[i], first
+let last = load(x[add(i, u32:2)])
+let other = load(x[add(i, u32:3)])
+store h[w], other
+"""
+    long = text(f"{lets}store h[i], subtract(add(subtract(other, first), last), other)\n")
+
+    assert long == text(f"{lets}store h[i], subtract(last, first)\n")
+
+
+@pytest.mark.skipif(not has_tools(), reason="no ptxas or no nvdisasm")
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["corpus", "examples"])
+def test_no_kernel_has_more_instructions_with_rewriting(name: str) -> None:
+    worse = [row for row in map(compared, SETS[name](0, 0)) if row.is_worse]
+
+    assert worse == []
