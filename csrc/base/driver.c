@@ -45,15 +45,17 @@ static CUresult find(get_proc_address lookup, vyc_driver *driver, const struct r
 static vyc_status find_lookup(get_proc_address *lookup_out, void *library, const char *path) {
   *(void **)lookup_out = dlsym(library, "cuGetProcAddress_v2");
   if (*lookup_out != NULL) return VYC_OK;
-  return vyc__fail(VYC_E_UNAVAILABLE, "cuGetProcAddress",
-                   "%s is not a CUDA driver of version 12.0 or newer (no cuGetProcAddress_v2)",
-                   path);
+  return vyc__fail(
+      VYC_E_UNAVAILABLE, "cuGetProcAddress",
+      "%s is not a CUDA driver of version 12.0 or newer (no cuGetProcAddress_v2): update the "
+      "driver, or give the path of libcuda.so.1",
+      path);
 }
 
 static vyc_status missing(const struct row *row, const char *path, CUresult result) {
   return vyc__fail_driver(VYC_E_UNAVAILABLE, row->name, (int32_t)result, "",
-                          "the driver %s has no %s (version %d.%d)", path, row->name,
-                          row->since / 1000, row->since % 1000 / 10);
+                          "the driver %s has no %s (version %d.%d): update the driver", path,
+                          row->name, row->since / 1000, row->since % 1000 / 10);
 }
 
 /* The result of a driver that does not have the function, or not yet with this ABI. */

@@ -31,7 +31,8 @@ static vyc_status read_file(vyc_bundle *bundle, const char *path) {
                        bundle->size, path);
   else if (fread(bundle->bytes, 1, (size_t)bundle->size, file) != bundle->size)
     status = vyc__fail(VYC_E_FILE, "bundle", "%s cannot be read: %s", path,
-                       ferror(file) ? strerror(errno) : "the file became shorter");
+                       ferror(file) ? strerror(errno)
+                                    : "the file became shorter: load it after it was written");
 close:
   fclose(file);
   return status;

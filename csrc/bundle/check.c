@@ -54,7 +54,8 @@ static vyc_status check_header(const vyc_bundle *bundle, vyc_disk_header *header
              header->file_bytes, bundle->size);
   VYC_DEMAND(header->section_count <= (bundle->size - sizeof *header) / sizeof(vyc_disk_section),
              "%u sections do not fit in the file", header->section_count);
-  VYC_DEMAND(is_intact(bundle, header), "the digest differs: the bundle is damaged");
+  VYC_DEMAND(is_intact(bundle, header),
+             "the digest differs: the bundle is damaged, so write it again");
   return VYC_OK;
 }
 

@@ -20,7 +20,8 @@ static vyc_status give(const vyc_replay *replay, vyc_meaning *meanings,
   const vyc_disk_symbol *symbol = vyc__replay_symbol(replay, value->symbol);
   const char *name = vyc__bundle_text(replay->bundle, symbol->name);
   if (meaning->is_given)
-    return vyc__fail(VYC_E_INVALID, "replay", "symbol %s is given twice", name);
+    return vyc__fail(VYC_E_INVALID, "replay", "symbol %s is given twice: give each one value",
+                     name);
   if ((symbol->kind == VYC_SYMBOL_ARRAY) != (value->buffer != NULL))
     return vyc__fail(VYC_E_INVALID, "replay", "symbol %s is %s", name,
                      symbol->kind == VYC_SYMBOL_ARRAY ? "an array: it needs a buffer"

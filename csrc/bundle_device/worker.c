@@ -15,7 +15,9 @@ static vyc_status load_kernels(vyc_bundled_kernel **kernels_out, const vyc_bundl
     /* The entry reads parameters where the kernel of the same variant has them. */
     if (vyc__bundled_variant(kernels_out[i]) != vyc__bundled_variant(entry))
       return vyc__fail(VYC_E_UNSUPPORTED, "worker",
-                       "kernel %s was loaded for another GPU generation than its worker", name);
+                       "kernel %s was loaded for another GPU generation than its worker: bundle "
+                       "both for this one",
+                       name);
   }
   return VYC_OK;
 }
@@ -41,7 +43,8 @@ static vyc_status load(vyc_worker **worker_out, vyc_bundled_kernel **kernels_out
   if (count < 2 || count > MOST)
     return vyc__fail(VYC_E_FORMAT, "worker", "worker %s has %u kernels", name, count);
   if (count - 1 != kernel_count)
-    return vyc__fail(VYC_E_INVALID, "worker", "worker %s has %u kernels, not %u", name, count - 1,
+    return vyc__fail(VYC_E_INVALID, "worker",
+                     "worker %s has %u kernels, not %u: give room for each", name, count - 1,
                      kernel_count);
   if (strcmp(vyc__bundled_code_entry(entry), ENTRY) != 0)
     return vyc__fail(VYC_E_UNSUPPORTED, "worker",

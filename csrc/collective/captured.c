@@ -14,7 +14,7 @@ vyc_status vyc__captured_check(const vyc_context *context) {
     return VYC_OK;
   return vyc__fail(VYC_E_UNSUPPORTED, "recorded_collectives",
                    "collectives in graphs need a driver for CUDA 12.3 or later; this one is for "
-                   "CUDA %d.%d",
+                   "CUDA %d.%d: update it, or make the calls outside of graphs",
                    driver->version / 1000, driver->version % 1000 / 10);
 }
 

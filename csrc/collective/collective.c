@@ -29,9 +29,10 @@ static vyc_status check_side(const vyc_communicator *c, const vyc_collective *w,
   uint64_t all = 0, total = 0;
   if (buffer == NULL) return vyc__fail(VYC_E_INVALID, name, "`%s` is NULL: give a buffer", side);
   if (buffer->child.context != c->child.context)
-    return vyc__fail(VYC_E_INVALID, name,
-                     "`%s` is memory of device %d, but the communicator belongs to device %d", side,
-                     buffer->child.context->caps.ordinal, c->child.context->caps.ordinal);
+    return vyc__fail(
+        VYC_E_INVALID, name,
+        "`%s` is memory of device %d, but the communicator belongs to device %d: copy it there",
+        side, buffer->child.context->caps.ordinal, c->child.context->caps.ordinal);
   if (vyc__mul_overflows(w->count, parts, &all) || vyc__mul_overflows(all, bytes, &total) ||
       offset > buffer->bytes || total > buffer->bytes - offset)
     return vyc__fail(VYC_E_INVALID, name,
@@ -39,7 +40,8 @@ static vyc_status check_side(const vyc_communicator *c, const vyc_collective *w,
                      " of `%s`, which has %" PRIu64 " bytes",
                      w->count * parts, bytes, offset, side, buffer->bytes);
   if (!vyc__is_aligned(buffer->address + offset, bytes))
-    return vyc__fail(VYC_E_INVALID, name, "`%s` does not begin at a multiple of %u bytes", side,
+    return vyc__fail(VYC_E_INVALID, name,
+                     "`%s` does not begin at a multiple of %u bytes: give another offset", side,
                      bytes);
   return VYC_OK;
 }

@@ -14,11 +14,15 @@ static vyc_status meet(vyc_nccl_comm *comm_out, vyc_context *context, const vyc_
                        const uint8_t *id, int32_t rank, int32_t size, int64_t timeout_ns) {
   int result = 0;
   vyc_nccl_call *call = vyc__nccl_begin(context, nccl, id, rank, size);
-  if (call == NULL) return vyc__fail(VYC_E_MEMORY, "communicator", "no thread could be started");
+  if (call == NULL)
+    return vyc__fail(
+        VYC_E_MEMORY, "communicator",
+        "no thread could be started: end some of the process, or raise its limit (ulimit -u)");
   if (!vyc__nccl_await(call, timeout_ns, &result, comm_out))
     return vyc__fail(VYC_E_TIMEOUT, "communicator",
-                     "rank %d of %d waited %.1f s for the other ranks, and some did not come", rank,
-                     size, (double)timeout_ns / 1e9);
+                     "rank %d of %d waited %.1f s for the other ranks, and some did not come: "
+                     "start all of them, or allow more time",
+                     rank, size, (double)timeout_ns / 1e9);
   return result == VYC_NCCL_SUCCESS ? VYC_OK : vyc__nccl_failed(nccl, result, "ncclCommInitRank");
 }
 

@@ -33,7 +33,8 @@ static vyc_status take_memory(vyc_context *context, vyc_one_shot *o, uint32_t si
   o->epochs = o->memory->address + bytes;
   VYC_TRY(vyc__clear(context, o->memory->address, all, context->main));
   if (vyc__stream_await_end(context, context->main)) return VYC_OK;
-  return vyc__fail(VYC_E_TIMEOUT, "one_shot", "work on device %d has not ended in time",
+  return vyc__fail(VYC_E_TIMEOUT, "one_shot",
+                   "work on device %d has not ended in time: wait for it before the group is made",
                    context->caps.ordinal);
 }
 
@@ -108,7 +109,8 @@ static vyc_status check_members(vyc_communicator *const *members, uint32_t count
     VYC_REQUIRE_IN("one_shot", members[i]->size == (int32_t)count);
     VYC_REQUIRE_IN("one_shot", atomic_load(&members[i]->one_shot) == NULL);
     if (members[i]->child.context->driver->library != members[0]->child.context->driver->library)
-      return vyc__fail(VYC_E_UNSUPPORTED, "one_shot", "the devices are of two drivers");
+      return vyc__fail(VYC_E_UNSUPPORTED, "one_shot",
+                       "the devices are of two drivers: open all with one");
   }
   return VYC_OK;
 }

@@ -46,11 +46,11 @@ static vyc_status load(const char *name) {
   const vyc_status status = missing != NULL
                                 ? vyc__fail(VYC_E_UNSUPPORTED, "nccl",
                                             "%s has no function %s; NCCL 2.10 or later is "
-                                            "needed",
+                                            "needed: update it",
                                             name, missing)
                                 : vyc__fail(VYC_E_UNSUPPORTED, "nccl",
                                             "%s has version %d; NCCL 2.10 (21000) or later is "
-                                            "needed",
+                                            "needed: update it",
                                             name, nccl->version);
   free(nccl);
   return status;

@@ -26,5 +26,8 @@ vyc_status vyc_context_supports(vyc_context *context, const char *capability) {
   VYC_TRY(vyc__check_usable(context));
   for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++)
     if (strcmp(questions[i].capability, capability) == 0) return questions[i].check(context);
-  return vyc__fail(VYC_E_INVALID, "supports", "no capability is called %s", capability);
+  return vyc__fail(
+      VYC_E_INVALID, "supports",
+      "no capability is called %s: pass the capability of an error of VYC_E_UNSUPPORTED",
+      capability);
 }

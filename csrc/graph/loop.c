@@ -52,7 +52,7 @@ vyc_status vyc__loops_supported(const vyc_context *context, const char *what) {
   if (vyc__has_loops(context)) return VYC_OK;
   return vyc__fail(VYC_E_UNSUPPORTED, "conditional_nodes",
                    "%s needs conditional graph nodes, which drivers for CUDA 12.4 or newer have; "
-                   "this one supports CUDA %d.%d",
+                   "this one supports CUDA %d.%d: update it, or record the passes one by one",
                    what, context->driver->version / 1000, context->driver->version % 1000 / 10);
 }
 

@@ -234,7 +234,9 @@ static vyc_status check_value(vyc_graph *graph, const vyc_symbol_value *value) {
 }
 
 vyc_status vyc__symbols_give(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count) {
-  if (!graph->finished) return vyc__fail(VYC_E_INVALID, "graph", "the graph is not finished");
+  if (!graph->finished)
+    return vyc__fail(VYC_E_INVALID, "graph",
+                     "the graph is not finished: finish it before it is launched");
   graph->launches_with++;
   for (uint32_t i = 0; i < count; i++) {
     VYC_TRY(check_value(graph, &values[i]));

@@ -13,7 +13,9 @@
 vyc_status vyc__cooperative_supported(const vyc_context *context, const char *what) {
   if (context->caps.cooperative_launch > 0) return VYC_OK;
   return vyc__fail(VYC_E_UNSUPPORTED, "cooperative_launch",
-                   "%s has grid barriers; %s has no cooperative launch", what, context->caps.name);
+                   "%s has grid barriers; %s has no cooperative launch: end "
+                   "the kernel at each barrier, and launch the rest as another",
+                   what, context->caps.name);
 }
 
 vyc_status vyc__cooperative_prepare(vyc_prepared *prepared, vyc_context *context) {

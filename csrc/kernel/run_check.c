@@ -137,7 +137,9 @@ static vyc_status check_host(const vyc_prepared *prepared, uint32_t i,
                      argument->kind);
   if (argument->count > 0 &&
       ((reads && argument->data == NULL) || (writes && argument->result == NULL)))
-    return vyc__fail(VYC_E_INVALID, "run", "argument %u has no memory", i);
+    return vyc__fail(
+        VYC_E_INVALID, "run",
+        "argument %u has no memory: set data of what is read, result of what is written", i);
   if (VYC_LIKELY(argument->kind == VYC_ARGUMENT_HOST || argument->pinned == NULL)) return VYC_OK;
   return check_pinned(prepared, i, argument, writes ? argument->result : argument->data);
 }

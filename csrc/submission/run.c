@@ -13,9 +13,11 @@ static vyc_status submit(vyc_prepared *prepared, vyc_submission **submission_out
   const vyc_status status = vyc__submission_take(prepared, submission_out, left_ns);
   if (VYC_LIKELY(status == VYC_OK)) return vyc__submission_enqueue(*submission_out, run, timed);
   if (status == VYC_NOT_READY)
-    return vyc__fail(VYC_E_TIMEOUT, "run",
-                     "kernel %s: %u runs were in flight and none has ended in the time allowed",
-                     prepared->name, VYC_MAX_SUBMISSIONS);
+    return vyc__fail(
+        VYC_E_TIMEOUT, "run",
+        "kernel %s: %u runs were in flight and none has ended in the time allowed: allow more, or "
+        "wait for some first",
+        prepared->name, VYC_MAX_SUBMISSIONS);
   return status;
 }
 
@@ -38,7 +40,9 @@ static vyc_status leave_in_flight(vyc_submission *submission, vyc_ticket **ticke
     if (ticket == NULL) return VYC_E_MEMORY;
     *ticket_out = ticket;
   }
-  return vyc__fail(VYC_E_TIMEOUT, "run", "kernel %s has not finished in the time allowed", name);
+  return vyc__fail(
+      VYC_E_TIMEOUT, "run",
+      "kernel %s has not finished in the time allowed: allow more, or wait for its ticket", name);
 }
 
 static vyc_status run_and_wait(vyc_prepared *prepared, vyc_ticket **ticket_out, const vyc_run *run,

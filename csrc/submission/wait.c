@@ -170,8 +170,9 @@ bool vyc__submission_destroy(vyc_submission *submission) {
   vyc__error_save(&failure);
   const bool ended = has_ended(submission, retire(submission) == SUBMISSION_DEAD);
   if (submission->ticket != NULL)
-    vyc__ticket_complete(submission,
-                         vyc__fail(VYC_E_UNAVAILABLE, "close", "the device or kernel was closed"));
+    vyc__ticket_complete(
+        submission, vyc__fail(VYC_E_UNAVAILABLE, "close",
+                              "the device or kernel was closed: close it after the last wait"));
   vyc__error_restore(&failure);
   if (!ended) return false;
   vyc__submission_let_go(submission);

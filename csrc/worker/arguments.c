@@ -44,7 +44,7 @@ static void stage(vyc_worker_call *call, const vyc_run *run, uint32_t i, uint64_
 static vyc_status not_begun(const vyc_worker_call *call) {
   return vyc__fail(VYC_E_TIMEOUT, "worker",
                    "kernel %s has not begun: other work on its arrays has not ended in the time "
-                   "allowed",
+                   "allowed: allow more, or wait for that first",
                    call->prepared->name);
 }
 

@@ -262,7 +262,7 @@ vyc_status vyc__call_submit(vyc_worker_call *call, uint32_t kernel, const vyc_ru
       else if (status == VYC_NOT_READY)
         status = vyc__fail(VYC_E_TIMEOUT, "worker",
                            "kernel %s: the calls before it that it waits for, %u of them or some "
-                           "with the same arrays, have not ended in the time allowed",
+                           "with the same arrays, have not ended in the time allowed: allow more",
                            call->prepared->name, WORKER_SLOTS);
     } while (status == VYC_NOT_READY);
   }

@@ -126,7 +126,9 @@ static vyc_status run_and_wait(vyc_worker *worker, vyc_ticket **ticket_out, uint
     if (ticket == NULL) return VYC_E_MEMORY;
     *ticket_out = ticket;
   }
-  return vyc__fail(VYC_E_TIMEOUT, "worker", "kernel %s has not finished in the time allowed", name);
+  return vyc__fail(
+      VYC_E_TIMEOUT, "worker",
+      "kernel %s has not finished in the time allowed: allow more, or wait for its ticket", name);
 }
 
 vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,

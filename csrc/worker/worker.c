@@ -84,9 +84,11 @@ static void end_call(vyc_worker_call *call) {
       for (uint32_t i = 0; ended && !call->dropped && i < call->result_count; i++)
         memcpy(call->results[i].to, call->results[i].from, call->results[i].bytes);
       if (ticket != NULL)
-        vyc__ticket_end(ticket, ended ? VYC_OK
-                                      : vyc__fail(VYC_E_UNAVAILABLE, "close",
-                                                  "the device or the worker was closed"));
+        vyc__ticket_end(
+            ticket,
+            ended ? VYC_OK
+                  : vyc__fail(VYC_E_UNAVAILABLE, "close",
+                              "the device or the worker was closed: close it after the last wait"));
       break;
     }
     vyc__sleep_us(VYC_SLEEP_MIN_US);
@@ -277,7 +279,8 @@ vyc_status vyc_worker_pause(vyc_worker *worker, int64_t timeout_ns) {
 }
 
 static vyc_status not_paused(void) {
-  return vyc__fail(VYC_E_INVALID, "worker", "the worker is not paused");
+  return vyc__fail(VYC_E_INVALID, "worker",
+                   "the worker is not paused: resume it once for each pause");
 }
 
 vyc_status vyc_worker_pause_wait(vyc_worker *worker, int64_t timeout_ns) {

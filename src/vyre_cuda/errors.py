@@ -11,6 +11,9 @@ from collections.abc import Sequence
 
 from vyre_cuda.records import dataclass
 
+# What every use of a freed array says.
+FREED = "the array was freed: make another one, and free it after its last use"
+
 
 def type_name(value: object) -> str:
     """The type of a value with its article, for messages: "an int"."""

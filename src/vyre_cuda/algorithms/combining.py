@@ -182,7 +182,10 @@ def _asked(source: Type, dtype: Any) -> Type:
     """The type that `dtype=` names, a type of this package or a NumPy dtype."""
     found = dtype if isinstance(dtype, Type) else by_dtype(np.dtype(dtype))
     if found is None or found is bool_:
-        raise TypeError(f"dtype {dtype} is not a type that sums and products can have")
+        raise TypeError(
+            f"dtype {dtype} is not a type that sums and products can have: "
+            "ask for an integer or a float type, such as vc.f32"
+        )
     if source.is_float and not found.is_float:
         raise TypeError(f"elements of {source} are not added up as {found}: convert them first")
     return found

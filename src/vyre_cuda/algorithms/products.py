@@ -20,12 +20,12 @@ def product(x: Any, y: Any, out: Any) -> Any:
         require_device_array("x", x)
         require_device_array("y", y)
     if x.ndim != 2 or y.ndim != 2:
-        raise ValueError(f"matmul takes two matrices, not arrays of {x.ndim} and {y.ndim} axes")
+        raise ValueError(f"matmul takes two matrices, not arrays of {x.ndim} and {y.ndim} axes: reshape them")
     if x.shape[1] != y.shape[0]:
         raise ValueError(f"matmul: the shapes {x.shape} and {y.shape} do not fit together")
     types = [type_of(each) if on_host else each.type for each in (x, y)]
     if types[0] is not types[1] or types[0] not in (f32, f64):
-        raise TypeError(f"matmul takes two matrices of f32 or of f64, not of {types[0]} and {types[1]}")
+        raise TypeError(f"matmul takes two matrices of f32 or of f64, not of {types[0]} and {types[1]}: convert them")
     if on_host:
         return delivered(_on_host(x, y), out)
     work = Work(x, y)

@@ -31,7 +31,7 @@ def segmented(name: str, x: Any, offsets: Any, out: Any) -> Any:
         raise ValueError("a segmented reduction takes an array with one axis and at least one offset")
     type_ = x.type if isinstance(x, DeviceArray) else type_of(x)
     if type_ is bool_ and name == "min":
-        raise TypeError("segmented_min takes numbers, not bools")
+        raise TypeError("segmented_min takes numbers, not bools: convert them, as to vc.u8")
     how = combining(name, type_)
     if isinstance(x, np.ndarray):
         if offsets.dtype.kind not in "iu":

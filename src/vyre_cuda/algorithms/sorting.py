@@ -30,7 +30,7 @@ def sorted_arrays(keys: Any, values: Any, axis: Any, out: Any) -> Any:
         if values.size == keys.size and keys.ndim == 1:
             values = values.reshape(values.size)
         if values.shape != keys.shape:
-            raise ValueError(f"values have the shape {values.shape}, keys {keys.shape}")
+            raise ValueError(f"values have the shape {values.shape}, keys {keys.shape}: give a value for each key")
     if isinstance(keys, np.ndarray):
         return _on_host(keys, values, axis, out)
     work = Work(keys) if values is None else Work(keys, values)
@@ -124,7 +124,7 @@ def _sort_rows(
         votes=_votes(work),
     )
     if n > MOST_KEYS:
-        raise ValueError(f"{n} keys; a sort takes at most {MOST_KEYS}")
+        raise ValueError(f"{n} keys; a sort takes at most {MOST_KEYS}: sort parts of them")
     index = index_type(keys.size)
     shape = block_sort.shape_of(how, n, _shared_bytes(work))
     if shape is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_cuda.errors import RecordingError, type_name
+from vyre_cuda.errors import FREED, RecordingError, type_name
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, by_dtype, u32, u64
 from vyre_cuda.records import dataclass
@@ -63,7 +63,7 @@ class Work:
             if array.device is not self.device:
                 raise ValueError("the arrays are on different devices; copy one to the other's device first")
             if array.is_freed:
-                raise ValueError("the array was freed")
+                raise ValueError(FREED)
 
     @property
     def is_recorded(self) -> bool:
@@ -146,7 +146,7 @@ def type_of(array: np.ndarray[Any, Any]) -> Type:
     """The type of a NumPy array's elements."""
     found = by_dtype(array.dtype)
     if found is None:
-        raise TypeError(f"arrays of {array.dtype} are not supported")
+        raise TypeError(f"arrays of {array.dtype} are not supported: convert them with astype()")
     return found
 
 

@@ -132,7 +132,7 @@ def add_graphs(
     launches as one."""
     for name in sorted(graphs, key=lambda name: name.encode("utf-8")):
         if not name:
-            raise ValueError("a graph in a bundle needs a name")
+            raise ValueError("a graph in a bundle needs a name: give it one in graphs={...}")
         _add(writer, name, graphs[name], kernels, entries)
 
 
@@ -199,7 +199,9 @@ def merged_kernels(programs: Sequence[GraphKernel], graphs: Mapping[str, Recorde
         if known == kernel:
             continue
         if known.program != kernel.program:
-            raise ValueError(f"two programs are named {kernel.program.name}; names in a bundle must be unique")
+            raise ValueError(
+                f"two programs are named {kernel.program.name}; names in a bundle must be unique, so rename one"
+            )
         raise UnsupportedError(
             f"program {kernel.program.name} is compiled with {_options(known)} and with {_options(kernel)}; a bundle "
             "holds one kernel per name: give all the same options, or leave a program out that graphs bring",

@@ -34,7 +34,9 @@ class NvJitLink:
         result = self._call("Create", ctypes.byref(handle), ctypes.c_uint32(1), options)
         if result != 0:
             raise CompileError(
-                f"nvJitLink does not support {target} (error {result})", op="nvJitLinkCreate", status=result
+                f"nvJitLink does not support {target} (error {result}): update nvidia-nvjitlink, or write cubins=False",
+                op="nvJitLinkCreate",
+                status=result,
             )
         try:
             result = self._call("AddData", handle, _INPUT_PTX, text, ctypes.c_size_t(len(text)), b"kernel")

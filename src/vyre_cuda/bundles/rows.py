@@ -53,7 +53,7 @@ def check_rows(groups: Collection[Members], kernels: Mapping[str, BundledKernel]
     for group in groups:
         for name in group:
             if name not in kernels:
-                raise ValueError(f"many={name!r}: the bundle has no such kernel")
+                raise ValueError(f"many={name!r}: the bundle has no such kernel; it has {', '.join(kernels)}")
             what = refused(kernels[name].variants[0].lowered, kernels[name].bounds)
             if what is not None:
                 raise UnsupportedError(

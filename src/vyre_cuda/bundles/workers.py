@@ -32,9 +32,11 @@ def clearing_kernels(workers: Mapping[str, Sequence[str]], kernels: Sequence[Gra
         taken = [each for each in (name, name + CLEARS) if each in by_name]
         missing = [each for each in members if each not in by_name]
         if taken:
-            raise ValueError(f"worker {name}: the bundle has a kernel {taken[0]}")
-        if missing or not members:
-            raise ValueError(f"worker {name}: the bundle has no kernel {missing[0] if missing else 'for it'}")
+            raise ValueError(f"worker {name}: the bundle has a kernel {taken[0]}: give the worker another name")
+        if not members:
+            raise ValueError(f"worker {name} needs at least one kernel")
+        if missing:
+            raise ValueError(f"worker {name}: the bundle has no kernel {missing[0]}; it has {', '.join(by_name)}")
         if len(set(members)) < len(members):
             raise ValueError(f"worker {name}: each kernel can be named once")
         threads = clearing_threads([by_name[each].program for each in members])
@@ -57,7 +59,9 @@ def entry_kernel(
     for place in places:
         what = refused(kernels[place].variants[0].lowered, sources[place].bounds)
         if what is not None:
-            raise UnsupportedError(f"a worker cannot run {order[place]}, which has {what}", capability="worker")
+            raise UnsupportedError(
+                f"a worker cannot run {order[place]}, which has {what}: launch it instead", capability="worker"
+            )
     variants = []
     threads = 0
     for at, target in enumerate(targets):

@@ -102,7 +102,7 @@ def bundle(
         given.append(program)
     recorded = {name: graph.bundled() for name, graph in (graphs or {}).items()}
     if len({program.name for program in given}) < len(given):
-        raise ValueError("two programs have the same name; names in a bundle must be unique")
+        raise ValueError("two programs have the same name; names in a bundle must be unique, so rename one")
     alone = [GraphKernel(p, precision, bounds, max_ulp, known_values(p, specialize)) for p in given]
     wanted = merged_kernels(alone, recorded)
     wanted += clearing_kernels(workers or {}, wanted)

@@ -104,7 +104,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+        raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}: save it as UTF-8") from None
     except OSError as error:
         file, _, name = str(path).rpartition(":")
         way = f" (to choose a program, write {file} --program {name})" if file and Path(file).is_file() else ""

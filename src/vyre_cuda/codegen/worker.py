@@ -69,7 +69,8 @@ def lower_worker(parts: Sequence[Part], target: Target) -> LoweredWorker:
     what none can have."""
     if len(parts) > MOST_KERNELS:
         raise UnsupportedError(
-            f"a worker has at most {MOST_KERNELS - 1} kernels, not {len(parts) - 1}; one more clears results",
+            f"a worker has at most {MOST_KERNELS - 1} kernels, not {len(parts) - 1}; one more clears results: "
+            "use several workers",
             capability="worker",
         )
     threads = threads_of([part.program for part in parts])

@@ -54,5 +54,8 @@ def require_size(what: str, name: str, array: DeviceArray, size: int, why: str) 
 def part_of(what: str, array: DeviceArray, size: int) -> int:
     """How many elements each rank's part has."""
     if array.size % size:
-        raise ValueError(f"{what}: an array of {array.size} elements has no equal parts for {size} ranks")
+        raise ValueError(
+            f"{what}: an array of {array.size} elements has no equal parts for {size} ranks: "
+            "make its size a multiple of that"
+        )
     return array.size // size

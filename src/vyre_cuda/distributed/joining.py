@@ -16,6 +16,7 @@ from vyre_cuda._native.collective.collective import Member, nccl_unique_id
 from vyre_cuda.distributed.communicator import Communicator
 from vyre_cuda.distributed.launchers import Place, place_of
 from vyre_cuda.distributed.library import open_nccl
+from vyre_cuda.distributed.limits import check_options
 from vyre_cuda.distributed.session import Session, listen, open_session
 from vyre_cuda.distributed.shared_memory import limit_of_all, share_one_shot
 from vyre_cuda.distributed.watching import Watcher
@@ -83,12 +84,9 @@ def join(
         No launcher has set a rank, and it was not given; a rank that is none of the group's; a negative `small`, or a
         `timeout` or `limit` that is not more than 0.
     TypeError
-        `exchange` does not return bytes.
+        `exchange` does not return bytes, or a number is of another type.
     """
-    if small is not None and small < 0:
-        raise ValueError(f"small={small}; it must be 0 or more")
-    if not timeout > 0 or not limit > 0:
-        raise ValueError(f"timeout={timeout!r}, limit={limit!r}; both must be more than 0 seconds")
+    check_options(timeout, limit, small)
     open_nccl()
     begin = time.monotonic()
     place = place_of(os.environ)

@@ -13,6 +13,7 @@ from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.distributed.communicator import AFTER_EXCEPTION, Communicator
 from vyre_cuda.distributed.elements import NUMBERS, op_of
 from vyre_cuda.distributed.library import open_nccl
+from vyre_cuda.distributed.limits import check_options
 from vyre_cuda.distributed.local_graph import LocalGraph
 from vyre_cuda.distributed.one_shot import OneShot, open_one_shot
 from vyre_cuda.distributed.recording import Group
@@ -55,15 +56,14 @@ def local(
         NCCL has not connected them in time, or cannot.
     ValueError
         No devices, one GPU twice, a negative `small`, or a `timeout` or `limit` that is not more than 0.
+    TypeError
+        One of these is not a number.
     """
-    if small is not None and small < 0:
-        raise ValueError(f"small={small}; it must be 0 or more")
-    if not timeout > 0 or not limit > 0:
-        raise ValueError(f"timeout={timeout!r}, limit={limit!r}; both must be more than 0 seconds")
+    check_options(timeout, limit, small)
     given = list(devices)
     places = [(device.properties.is_emulator, device.properties.ordinal) for device in given]
     if not given or len(set(places)) != len(places):
-        raise ValueError("a group needs devices of different GPUs")
+        raise ValueError("a group needs devices of different GPUs: open each GPU once")
     open_nccl()
     identity = native.nccl_unique_id()
     members = _members(given, identity, timeout)

@@ -92,7 +92,7 @@ class Server:
         if not isinstance(rank, int) or not 0 <= rank < self._size:
             return f"rank {rank} of {self._size} ranks"
         if rank in self._ranks or rank in self._gone or rank in self._left:
-            return f"there are two processes of rank {rank}"
+            return f"there are two processes of rank {rank}: give each its own"
         return None
 
     def _answer(self, rank: int, connection: socket.socket, message: dict[str, Any]) -> None:

@@ -45,7 +45,9 @@ class Function:
             return builder.call(self, args, kwargs)
         if _depth.calls >= MOST_CALLS:
             name = self._function.__name__
-            raise program_error(f"{name}: {MOST_CALLS} calls inside of each other; a kernel has no recursion", caller())
+            raise program_error(
+                f"{name}: {MOST_CALLS} calls inside of each other; a kernel has no recursion: write a loop", caller()
+            )
         _depth.calls += 1
         try:
             return self._inlined(builder, args, kwargs)

@@ -262,9 +262,20 @@ def test_users_kernels_are_not_given_access(pair):
         kernel.launch(pair.devices[1].zeros(4, vc.f32))
 
 
-def test_a_negative_size_is_refused(devices):
-    with pytest.raises(ValueError, match="small=-1"):
-        vc.distributed.local(devices[:1], small=-1)
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"small": -1}, ValueError, "small=-1"),
+        ({"small": "1"}, TypeError, "small= is a str; it must be a number of bytes"),
+        ({"timeout": 0}, ValueError, "timeout=0; it must be more than 0 seconds"),
+        ({"limit": float("nan")}, ValueError, "limit=nan; it must be more than 0 seconds"),
+        ({"timeout": "1"}, TypeError, "timeout= is a str; it must be a number of seconds"),
+        ({"limit": None}, TypeError, "limit= is a NoneType; it must be a number of seconds"),
+    ],
+)
+def test_options_that_are_not_such_numbers_are_refused(devices, options, kind, message):
+    with pytest.raises(kind, match=message):
+        vc.distributed.local(devices[:1], **options)
 
 
 @pytest.mark.emulator

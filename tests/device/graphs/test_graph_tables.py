@@ -170,7 +170,7 @@ def test_explain_says_what_tables_do_not_take(device: vc.Device) -> None:
         for x, z in zip(xs, zs, strict=True):
             kernel.launch(x, vc.symbol("z", z), 2.0) if x is xs[0] else kernel.launch(vc.symbol("x", xs[0]), z, 2.0)
     graph.replay()
-    assert "no row of a table: it has the symbol x, which can be no cell" in graph.explain()
+    assert "no row of a table: it has the symbol x, which cannot be a cell" in graph.explain()
     assert graph.node_count == 20
     b = vc.Builder("checked", block=32)
     x, z = b.input("x", vc.f32), b.output("z", vc.f32)

@@ -371,6 +371,8 @@ def test_other_refusals(device: vc.Device, worker: vc.Worker, saxpy: vc.Kernel) 
     for idle in (0, -1.0, float("nan"), 1e9):
         with pytest.raises(ValueError, match="idle"):
             device.worker([saxpy], idle=idle)
+    with pytest.raises(TypeError, match="idle='1'; it must be a number of seconds"):
+        device.worker([saxpy], idle="1")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="must be an int"):
         device.worker([saxpy], blocks=1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs at least one kernel"):

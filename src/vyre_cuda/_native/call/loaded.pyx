@@ -24,6 +24,8 @@ from vyre_cuda._native.trace.origin cimport origin_of
 from vyre_cuda._native.call.prepared cimport AnyCall, Arguments, PreparedKernel, copy_run
 from vyre_cuda._native.core.status cimport check
 
+from vyre_cuda.errors import FREED
+
 cdef int scalar_bits(uint64_t *bits, object value, const Word *word) except -1:
     """1 and the bits of an exact Python number that fits, else 0."""
     if word.width == 0:
@@ -110,7 +112,9 @@ cdef class Launcher:
             if self._words[i].is_pointer:
                 if PyLong_CheckExact(value):
                     if not 0 <= value <= 0xFFFFFFFFFFFFFFFF:
-                        raise OverflowError(f"argument {i}: {value} is not an address, which has 64 bits")
+                        raise OverflowError(
+                            f"argument {i}: {value} is not an address, which has 64 bits: "
+                            "pass the array, or its address")
                     given.scalars[count] = value
                     count += 1
                     addresses |= one << i
@@ -120,7 +124,7 @@ cdef class Launcher:
                 span = <Span>value
                 buffer = new_reference(span)
                 if buffer == NULL:
-                    raise ValueError(f"argument {i}: the array was freed")
+                    raise ValueError(f"argument {i}: {FREED}")
                 given.held[bindings] = buffer
                 given.held_count = bindings + 1
                 memset(&given.items[bindings], 0, sizeof(vyc_argument))

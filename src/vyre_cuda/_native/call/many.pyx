@@ -77,7 +77,7 @@ cdef class Rows:
     cdef int make_room(self, Dispatcher dispatcher, size_t count, object grid, Stream on) except -1:
         cdef uint32_t bindings = dispatcher.binding_count, scalars = dispatcher.scalar_count
         if count > <uint32_t>-1:
-            raise ValueError(f"{count} rows; a call takes 4,294,967,295 at most")
+            raise ValueError(f"{count} rows; a call takes 4,294,967,295 at most: give the others to another call")
         self._dispatcher = dispatcher
         self._on = on
         self._kept = []

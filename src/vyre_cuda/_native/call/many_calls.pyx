@@ -14,6 +14,8 @@ from vyre_cuda._native.call.many cimport Rows, as_tuple
 from vyre_cuda._native.call.prepared cimport Arguments
 from vyre_cuda._native.memory.memory cimport Buffer, Span, buffer_of
 
+from vyre_cuda.errors import FREED
+
 cnp.import_array()
 
 cdef extern from "Python.h":
@@ -133,7 +135,7 @@ cdef class Calls(Rows):
         cdef size_t i, n = <size_t>self._rows.count * self._rows.argument_count
         cdef vyc_argument *item
         if buffer is None:
-            raise ValueError("the array was freed")
+            raise ValueError(FREED)
         self._kept.append(buffer)
         for i in range(n):
             item = &self._items[i]

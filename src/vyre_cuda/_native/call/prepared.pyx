@@ -26,7 +26,7 @@ from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.call.ticket cimport Ticket, ticket_wait
 from vyre_cuda._native.core.waiting cimport SLICE_NS, slice_of
 
-from vyre_cuda.errors import KernelTimeoutError
+from vyre_cuda.errors import FREED, KernelTimeoutError
 
 cnp.import_array()
 
@@ -213,7 +213,8 @@ cdef int finish_run(PreparedKernel prepared, vyc_status status, vyc_ticket *tick
         PyErr_CheckSignals()
         if not ticket_wait(ticket, less(left_ns, run.timeout_ns)):
             raise KernelTimeoutError(
-                "the kernel has not finished in the time allowed", launches=prepared.context.in_flight())
+                "the kernel has not finished in the time allowed: "
+                "allow more with timeout=, or submit it and wait again", launches=prepared.context.in_flight())
         if run.timing_out != NULL:
             check(vyc_ticket_timing(ticket, run.timing_out))
     finally:
@@ -341,7 +342,7 @@ cdef Buffer fill_span(vyc_argument *argument, Span span):
     """The buffer, which the caller keeps alive."""
     cdef Buffer buffer = buffer_of(span)
     if buffer is None:
-        raise ValueError("the array was freed")
+        raise ValueError(FREED)
     argument.kind = VYC_ARGUMENT_BUFFER
     argument.count = span.count
     argument.buffer = buffer._h

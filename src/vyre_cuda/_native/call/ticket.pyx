@@ -39,13 +39,13 @@ cdef class Ticket:
             status = vyc_ticket_wait(self._h, 0)
         return status != VYC_NOT_READY
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, object timeout=None) -> bool:
         """Wait; False if `timeout` seconds passed first. Raises the run's error."""
         return ticket_wait(self._h, nanoseconds(timeout))
 
 
-def require_timeout(timeout: float | None) -> None:
-    """The error of a wait for a timeout that is no number of seconds, before there is something to wait for."""
+def require_timeout(object timeout) -> None:
+    """The error of a wait for a timeout that is not a number of seconds, before there is something to wait for."""
     nanoseconds(timeout)
 
 

@@ -64,7 +64,10 @@ cdef class WorkerHandle:
         cdef vyc_prepared *prepared[MOST_KERNELS]
         cdef Py_ssize_t i, count = len(kernels)
         if not 0 < count <= MOST_KERNELS:
-            raise ValueError(f"a worker has 1 to {MOST_KERNELS} kernels, not {count}")
+            raise ValueError(
+                f"a worker has 1 to {MOST_KERNELS} kernels, not {count}: "
+                "give the others to another worker"
+            )
         for i in range(count):
             prepared[i] = (<Dispatcher?>kernels[i])._prepared._h
             self._kernels[i] = <PyObject *>kernels[i]
@@ -192,12 +195,12 @@ cdef class WorkerHandle:
         ticket._keep = arguments
         return ticket
 
-    def run_arguments(self, uint32_t number, Arguments arguments not None, timeout: float | None = None) -> None:
+    def run_arguments(self, uint32_t number, Arguments arguments not None, object timeout=None) -> None:
         """Run and wait, with arrays that the arguments keep."""
         arguments.run.origin = origin_of(&self._seen)
         run_at_length(self, number, &arguments.run, nanoseconds(timeout))
 
-    def leave(self, timeout: float | None = None) -> bool:
+    def leave(self, object timeout=None) -> bool:
         """Pause. Whether the worker has left the device in time; it is paused in either case, but not after an
         exception, such as KeyboardInterrupt."""
         cdef int64_t left = nanoseconds(timeout)
@@ -222,7 +225,7 @@ cdef class WorkerHandle:
         """Undo one pause."""
         check(vyc_worker_resume(self._h))
 
-    def shut(self, timeout: float | None = None) -> bool:
+    def shut(self, object timeout=None) -> bool:
         """Finish what was submitted and take no more calls; False: not in time."""
         return wait_in_slices(close_once, self._h, nanoseconds(timeout))
 
@@ -331,7 +334,8 @@ cdef int run_at_length(WorkerHandle worker, uint32_t number, vyc_run *run, int64
         PyErr_CheckSignals()
         if not ticket_wait(ticket, left_ns):
             raise KernelTimeoutError(
-                "the kernel has not finished in the time allowed", launches=worker.context.in_flight())
+                "the kernel has not finished in the time allowed: "
+                "allow more with timeout=, or submit it and wait again", launches=worker.context.in_flight())
     finally:
         with nogil:
             vyc_ticket_release(ticket)

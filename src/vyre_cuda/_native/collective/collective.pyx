@@ -23,6 +23,8 @@ from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.memory.adopted cimport stream_of
 from vyre_cuda._native.memory.memory cimport Buffer, Span, buffer_of
 
+from vyre_cuda.errors import FREED
+
 cdef enum:
     MOST_TOGETHER = 8
 
@@ -356,5 +358,5 @@ cdef tuple collective_of(vyc_collective *made, tuple part):
 cdef Buffer held(Span span):
     cdef Buffer buffer = buffer_of(span)
     if buffer is None:
-        raise ValueError("the array was freed")
+        raise ValueError(FREED)
     return buffer

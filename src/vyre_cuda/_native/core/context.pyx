@@ -198,7 +198,7 @@ cdef class Context:
             index += 1
         return values
 
-    def synchronize(self, timeout: float | None = None) -> None:
+    def synchronize(self, object timeout=None) -> None:
         """Wait for all work given so far. KernelTimeoutError after `timeout` seconds."""
         cdef vyc_status status = VYC_NOT_READY
         if timeout is None:
@@ -224,7 +224,7 @@ cdef class Context:
                 vyc_fence_release(fence)
         return 0
 
-    def close(self, timeout: float | None = None, collect=None) -> None:
+    def close(self, object timeout=None, collect=None) -> None:
         """Wait, then free everything. KernelTimeoutError after `timeout` seconds: unfinished work is abandoned.
 
         `collect` is called in between, when results can still be collected.
@@ -363,7 +363,7 @@ cdef class Stream:
         check(vyc_stream_handle(self._h, &handle))
         return handle
 
-    def synchronize(self, timeout: float | None = None) -> None:
+    def synchronize(self, object timeout=None) -> None:
         """Wait for the work enqueued so far.
 
         Parameters
@@ -463,7 +463,10 @@ cdef class Stream:
             return
         hold_back = getattr(event, "_hold_back", None)
         if hold_back is None:
-            raise TypeError(f"a stream waits for an event or a worker, not for {event!r}")
+            raise TypeError(
+                f"a stream waits for an event or a worker, not for {event!r}: "
+                "pass what Stream.record() returned"
+            )
         hold_back(self)
 
 
@@ -479,7 +482,7 @@ cdef class Event:
             with nogil:
                 vyc_event_release(self._h)
 
-    def synchronize(self, timeout: float | None = None) -> None:
+    def synchronize(self, object timeout=None) -> None:
         """Wait until it has been reached.
 
         Parameters

@@ -1,19 +1,29 @@
 # cython: language_level=3, freethreading_compatible=True
 """Waiting that Ctrl-C and a timeout can end: short waits without the GIL, checking signals in between."""
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from libc.stdint cimport int64_t
 
 from vyre_cuda._native.core.c_api cimport VYC_NOT_READY, vyc_status
 from vyre_cuda._native.core.status cimport check
 
+from vyre_cuda.errors import type_name
+
+
+cdef double number(object timeout) except? -1:
+    try:
+        return timeout
+    except TypeError:
+        raise TypeError(f"timeout= is {type_name(timeout)}; it must be a number of seconds, or None") from None
+
 
 cdef int64_t nanoseconds(object timeout) except? -2:
     """Seconds as nanoseconds: -1 for None and for more than 95 years, 0 for a negative number, as of a
-    limit that is over; ValueError for NaN."""
+    limit that is over; ValueError for NaN, TypeError for what is not a number."""
     cdef double seconds
     if timeout is None:
         return -1
-    seconds = timeout
+    seconds = PyFloat_AS_DOUBLE(timeout) if PyFloat_CheckExact(timeout) else number(timeout)
     if seconds != seconds:
         raise ValueError("timeout= is NaN; it must be a number of seconds, or None")
     if seconds > 3e9:

@@ -31,6 +31,8 @@ from vyre_cuda._native.trace.origin cimport Seen, origin_of
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.graph.slot cimport Slot
 
+from vyre_cuda.errors import FREED
+
 cdef extern from "Python.h":
     ctypedef struct PyMethodDef:
         const char *ml_name
@@ -68,7 +70,10 @@ cdef enum:
 cdef void *host_memory(cnp.ndarray array, vyc_graph_transfer *transfer) except NULL:
     cdef Pinned pinned = pinned_of(array)
     if pinned is None:
-        raise ValueError("an array of a recorded copy must be in page-locked memory: Device.pinned_empty() or Device.register()")
+        raise ValueError(
+            "an array of a recorded copy must be in page-locked memory: "
+            "make it with Device.pinned_empty(), or give it to Device.register()"
+        )
     transfer.pinned = pinned._h
     return cnp.PyArray_DATA(array)
 
@@ -77,7 +82,7 @@ cdef Buffer alive(Span span):
     """The buffer, which the caller keeps alive."""
     cdef Buffer buffer = buffer_of(span)
     if buffer is None:
-        raise ValueError("the array was freed")
+        raise ValueError(FREED)
     return buffer
 
 
@@ -161,7 +166,10 @@ cdef class Graph:
         cdef uint32_t step = 0, count = 0
         cdef Rows one
         if len(rows) > MOST_TABLES:
-            raise ValueError(f"{len(rows)} kernels; one launch takes {MOST_TABLES} at most")
+            raise ValueError(
+                f"{len(rows)} kernels; one launch takes {MOST_TABLES} at most: "
+                "record the others as another one"
+            )
         for one in rows:
             one._rows.clearing = NULL if clearing is None else clearing._h
             one._rows.many_clearing = NULL if many_clearing is None else many_clearing._h
@@ -444,7 +452,10 @@ def launch_together(list graphs not None, list changes, list streams) -> None:
     cdef list of_graph
     cdef vyc_status status
     if len(graphs) > VYC_MOST_TOGETHER:
-        raise ValueError(f"{len(graphs)} graphs; {VYC_MOST_TOGETHER} at most can be launched together")
+        raise ValueError(
+            f"{len(graphs)} graphs; {VYC_MOST_TOGETHER} at most can be launched together: "
+            "launch the others in another call"
+        )
     memset(parts, 0, sizeof(parts[0]) * len(graphs))
     try:
         for graph in graphs:
@@ -490,7 +501,10 @@ cdef object replay_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
     cdef object stream = None
     cdef Stream on
     if n > 0:
-        raise TypeError(f"replay() takes symbols by name, but {n} arguments were given by position")
+        raise TypeError(
+            f"replay() takes symbols by name, but {n} arguments were given by position: "
+            "write replay(name=value)"
+        )
     if len(keys) == 1 and keys[0] == "stream":
         stream = <object>args[0]
     elif len(keys) > 0:

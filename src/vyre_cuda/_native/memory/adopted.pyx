@@ -47,12 +47,21 @@ cdef object handle_of(object value):
         )
     answer = protocol()
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise TypeError(f"__cuda_stream__ of {type_name(value)} returned {answer!r}, not (version, handle)")
+        raise TypeError(
+            f"__cuda_stream__ of {type_name(value)} returned {answer!r}, not (version, handle): "
+            "give the handle itself, an int"
+        )
     version, handle = answer
     if version != 0:
-        raise ValueError(f"__cuda_stream__ of {type_name(value)} has version {version}; version 0 is supported")
+        raise ValueError(
+            f"__cuda_stream__ of {type_name(value)} has version {version}; version 0 is supported: "
+            "give the handle itself, an int"
+        )
     if isinstance(handle, bool) or not isinstance(handle, int):
-        raise TypeError(f"__cuda_stream__ of {type_name(value)} returned {type_name(handle)} as its handle, not an int")
+        raise TypeError(
+            f"__cuda_stream__ of {type_name(value)} returned {type_name(handle)} as its handle, not an int: "
+            "give the handle itself"
+        )
     return int(handle)
 
 

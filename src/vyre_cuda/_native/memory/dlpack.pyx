@@ -191,7 +191,10 @@ cdef class Imported:
         if PyCapsule_IsValid(capsule, NAME_VERSIONED):
             return self._take_versioned(capsule)
         if not PyCapsule_IsValid(capsule, NAME):
-            raise BufferError(f"{capsule!r} does not hold a DLPack tensor, or it was consumed already")
+            raise BufferError(
+                f"{capsule!r} does not hold a DLPack tensor, or it was consumed already: "
+                "export the array again"
+            )
         self._managed = <DLManagedTensor *>PyCapsule_GetPointer(capsule, NAME)
         PyCapsule_SetName(capsule, USED)
         return self._read(&self._managed.dl_tensor)
@@ -200,7 +203,10 @@ cdef class Imported:
         cdef DLManagedTensorVersioned *managed
         managed = <DLManagedTensorVersioned *>PyCapsule_GetPointer(capsule, NAME_VERSIONED)
         if managed.version.major != MAJOR:
-            raise BufferError(f"a DLPack tensor of version {managed.version.major}; version {MAJOR} is supported")
+            raise BufferError(
+                f"a DLPack tensor of version {managed.version.major}; version {MAJOR} is supported: "
+                f"export it with max_version=({MAJOR}, 0)"
+            )
         self._versioned = managed
         PyCapsule_SetName(capsule, USED_VERSIONED)
         self.read_only = (managed.flags & FLAG_READ_ONLY) != 0

@@ -490,7 +490,7 @@ def pinned_empty(Context context not None, tuple shape not None, cnp.dtype dtype
     cdef cnp.npy_intp extents[MAX_AXES]
     cdef int axis
     if len(shape) > MAX_AXES:
-        raise ValueError(f"a shape of {len(shape)} axes; arrays have at most {MAX_AXES}")
+        raise ValueError(f"a shape of {len(shape)} axes; arrays have at most {MAX_AXES}: join some of them")
     for axis in range(<int>len(shape)):
         extents[axis] = shape[axis]
     return pinned_array(context, prod(shape), <int>len(shape), extents, dtype, may_fail)

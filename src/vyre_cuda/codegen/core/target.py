@@ -108,7 +108,8 @@ def driver_ptx_version(driver_version: int) -> PtxVersion:
     older = [known for known in _DRIVER_PTX if known <= driver_version]
     if not older:
         raise UnsupportedError(
-            f"the driver supports CUDA {_cuda(driver_version)}; CUDA {_cuda(min(_DRIVER_PTX))} or newer is needed",
+            f"the driver supports CUDA {_cuda(driver_version)}; CUDA {_cuda(min(_DRIVER_PTX))} or newer is needed: "
+            "update the driver",
             capability="driver_version",
         )
     return _DRIVER_PTX[max(older)]
@@ -120,7 +121,8 @@ def target_for(compute_capability: tuple[int, int], driver_version: int) -> Targ
     at_most = [sm for sm in KNOWN_SM if sm <= major * 10 + minor]
     if not at_most:
         raise UnsupportedError(
-            f"compute capability {major}.{minor} is below sm_{KNOWN_SM[0]}, the oldest supported",
+            f"compute capability {major}.{minor} is below sm_{KNOWN_SM[0]}, the oldest supported: "
+            "use a newer GPU, or the emulator",
             capability=f"sm_{KNOWN_SM[0]}",
         )
     sm = max(at_most)
@@ -129,7 +131,8 @@ def target_for(compute_capability: tuple[int, int], driver_version: int) -> Targ
     if target.version > newest:
         needed, taken = (f"{major}.{minor}" for major, minor in (target.version, newest))
         raise UnsupportedError(
-            f"{target} needs PTX {needed}; the driver (CUDA {_cuda(driver_version)}) accepts at most PTX {taken}",
+            f"{target} needs PTX {needed}; the driver (CUDA {_cuda(driver_version)}) accepts at most PTX {taken}: "
+            "update it",
             capability=f"ptx_{needed}",
         )
     return target

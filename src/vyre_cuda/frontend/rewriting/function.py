@@ -59,7 +59,10 @@ def rewrite(source: FunctionSource, called: str, *, returns_values: bool) -> Rew
         line, column = error.lineno or tree.lineno, error.offset or 1
         raise located(error.msg, source.filename, line, column, (error.text or "").strip()) from None
     except RecursionError:
-        message = f"{called}: an expression or a block is nested too deep for Python to compile"
+        message = (
+            f"{called}: an expression or a block is nested too deep for Python to compile: "
+            "move parts of it into a @vc.func"
+        )
         raise ProgramError(message) from None
     return Rewritten(code, called, outer, tree)
 

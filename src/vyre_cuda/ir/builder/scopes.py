@@ -114,7 +114,9 @@ class Scope:
     def require_unbuilt(self, source: Source) -> None:
         """Raises ProgramError after `build`."""
         if self.built:
-            raise program_error(f"the builder of {self.program} is finished: build() was called", source)
+            raise program_error(
+                f"the builder of {self.program} is finished: build() was called, so make another Builder", source
+            )
 
     def value(self, node: Expr, source: Source) -> Any:
         """The value of a node now, in a scope that runs."""

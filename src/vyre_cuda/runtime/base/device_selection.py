@@ -98,7 +98,9 @@ def _automatic() -> tuple[Driver, int]:
     except DeviceUnavailableError as error:
         reason = str(error)
     if os.environ.get("VYRE_CUDA_REQUIRE_GPU", "") not in ("", "0"):
-        raise DeviceUnavailableError(f"VYRE_CUDA_REQUIRE_GPU is set and there is no GPU: {reason}")
+        raise DeviceUnavailableError(
+            f"VYRE_CUDA_REQUIRE_GPU is set and there is no GPU: {reason} (unset it to use the emulator)"
+        )
     warnings.warn(f"no GPU ({reason}): using the emulator, on the CPU", RuntimeWarning, stacklevel=_outside())
     return emulator_driver(), 0
 

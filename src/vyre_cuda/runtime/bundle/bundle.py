@@ -149,7 +149,7 @@ class Bundle:
     def _variant(self, name: str, target: str) -> dict[str, Any]:
         index = list(self.kernels).index(name) if name in self.kernels else -1
         if index < 0 or target not in self.kernels[name].targets:
-            raise KeyError(f"the bundle has no {name} for {target}")
+            raise KeyError(f"the bundle has no {name} for {target}: write it again with both")
         return self._file.variant(index, self.kernels[name].targets.index(target))
 
     def __repr__(self) -> str:

@@ -181,7 +181,10 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
 
     def _refuse_in_recording(self, what: str) -> None:
         if self._recorder() is not None:
-            raise RecordingError(f"{what} cannot be recorded: it waits for results")
+            raise RecordingError(
+                f"{what} cannot be recorded, because it waits for results: "
+                "call it before or after, or launch on device arrays"
+            )
 
     # ---- workers -----------------------------------------------------------------------------------------------------
 

@@ -241,7 +241,9 @@ class Memory:
         """
         transfers.require_array("register", array)
         if array.dtype.hasobject:
-            raise TypeError(f"an array of {array.dtype} holds Python objects; it cannot be registered")
+            raise TypeError(
+                f"an array of {array.dtype} holds Python objects, which no device can read: give it a type of numbers"
+            )
         if not array.flags.c_contiguous:
             raise ValueError("only a C-contiguous array can be registered: copy it with np.ascontiguousarray first")
         return memory.register(self.context, array)

@@ -70,7 +70,7 @@ def _why_refused(step: LaunchStep) -> str:
     kept = {p.name for p in program.parameters if p.is_buffer or p.name in named}
     fixed = {value.name for name, value in step.values.items() if name in kept and isinstance(value, Symbol)}
     if fixed:
-        return f"it has the symbol{'s' if len(fixed) > 1 else ''} {', '.join(sorted(fixed))}, which can be no cell"
+        return f"it has the symbol{'s' if len(fixed) > 1 else ''} {', '.join(sorted(fixed))}, which cannot be a cell"
     what = rows_entry.what_keeps_apart(step.kernel)
     return "" if what is None else f"the kernel has {what}"
 

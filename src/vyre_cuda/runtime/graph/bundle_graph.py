@@ -216,12 +216,14 @@ class _Recorder:
                     self._touch(launch)
             case CollectiveStep():
                 raise UnsupportedError(
-                    f"{step.label}: a bundle cannot hold collectives, which need the communicator of this process",
+                    f"{step.label}: a bundle cannot hold collectives, which need the communicator of this process: "
+                    "leave them out",
                     capability="collectives",
                 )
             case LoadedStep():
                 raise UnsupportedError(
-                    f"kernel {step.kernel.name} was loaded; a bundle holds only kernels compiled from Programs",
+                    f"kernel {step.kernel.name} was loaded; a bundle holds only kernels compiled from Programs: "
+                    "launch it beside the graph",
                     capability="loaded_kernel",
                 )
 
@@ -236,7 +238,8 @@ class _Recorder:
             value = self._defaults[name]
         if not isinstance(value, DeviceArray):
             raise UnsupportedError(
-                f"{type_name(value)} of another library; a bundle holds DeviceArrays and symbols",
+                f"{type_name(value)} of another library; a bundle holds DeviceArrays and symbols: "
+                "copy it to a DeviceArray, or record a vc.symbol",
                 capability="foreign_memory",
             )
         buffer = value._alive()
@@ -256,7 +259,8 @@ class _Recorder:
         known = self._symbols.setdefault(name, (is_array, type_))
         if known != (is_array, type_):
             raise UnsupportedError(
-                f"symbol {name} stands for values of {known[1]} and of {type_}; a symbol in a bundle has one type",
+                f"symbol {name} stands for values of {known[1]} and of {type_}; a symbol in a bundle has one type: "
+                "use two symbols",
                 capability="symbol_types",
             )
 
@@ -281,7 +285,8 @@ class _Recorder:
         kernel = step.kernel
         if kernel.is_without_body:
             raise UnsupportedError(
-                f"{kernel.program.name} was loaded from a bundle without its body", capability="source"
+                f"{kernel.program.name} was loaded from a bundle without its body: write that bundle with source=True",
+                capability="source",
             )
         program = self._merged.get(id(kernel), kernel.program)
         self._kernels[id(kernel)] = GraphKernel(program, kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known)

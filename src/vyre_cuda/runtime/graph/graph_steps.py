@@ -15,7 +15,7 @@ from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.graph.graph import Transfer
 from vyre_cuda._native.memory.memory import find_pinned
-from vyre_cuda.errors import RecordingError, UnsupportedError, type_name
+from vyre_cuda.errors import FREED, RecordingError, UnsupportedError, type_name
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass, field
@@ -243,14 +243,14 @@ class CopyStep:
         if not isinstance(source, (np.ndarray, DeviceArray)):
             raise TypeError(f"a recorded copy takes an array, not {type_name(source)}")
         if source.dtype != to.dtype:
-            raise TypeError(f"a recorded copy of {source.dtype} into an array of {to.dtype}")
+            raise TypeError(f"a recorded copy of {source.dtype} into an array of {to.dtype}: convert one of them first")
         if source.size > to.size:
             raise ValueError(f"{source.size} elements do not fit into an array of {to.size}")
         for side in (source, to):
             if isinstance(side, np.ndarray):
                 _check_host(side)
             elif side.is_freed:
-                raise ValueError("the array was freed")
+                raise ValueError(FREED)
         return Transfer(to, source, source.nbytes)
 
 

@@ -15,7 +15,7 @@ from vyre_cuda._native.call.prepared import Arguments
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.memory.adopted import named_stream
 from vyre_cuda._native.memory.memory import find_pinned
-from vyre_cuda.errors import type_name
+from vyre_cuda.errors import FREED, type_name
 from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.call.geometry import launch_geometry, wider_index
 from vyre_cuda.ir.call.sizes import Extents, value_words
@@ -180,7 +180,7 @@ def _checked(device: Device, program: Program, what: str, parameter: Parameter, 
     if value.dtype != parameter.type.dtype:
         raise TypeError(f"{where} is an array of {value.dtype}; it needs {parameter.type.dtype}")
     if value.is_freed:
-        raise ValueError(f"{where} was freed")
+        raise ValueError(f"{where}: {FREED}")
     value._alive()  # a temporary array of a graph has no memory that anything else could use
     return value if value.device is device else peers.here(device, value, where)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.memory.memory import Buffer, Span
-from vyre_cuda.errors import RecordingError
+from vyre_cuda.errors import FREED, RecordingError
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type, by_dtype
 from vyre_cuda.later import later
@@ -207,7 +207,7 @@ class DeviceArray(Span):
     def _place(self, what: str, dtype: np.dtype[Any], offset: int, count: int) -> int:
         """The byte offset in the buffer of `count` elements starting at element `offset`."""
         if dtype != self.dtype:
-            raise TypeError(f"{what} of {dtype} with an array of {self.dtype}")
+            raise TypeError(f"{what} of {dtype} with an array of {self.dtype}: convert one of them first")
         for number in (offset, count):
             if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
                 raise TypeError(f"{what}: an offset or a count of type {type(number).__name__}; an int is needed")
@@ -356,7 +356,7 @@ class DeviceArray(Span):
 
     def _alive(self) -> Buffer:
         if self.buffer is None:
-            raise ValueError("the array was freed")
+            raise ValueError(FREED)
         return self.buffer
 
 

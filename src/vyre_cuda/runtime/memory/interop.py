@@ -83,7 +83,9 @@ def adopt(device: Device, value: Any, stream: Stream | None = None) -> DeviceArr
         raise TypeError(f"{type_name(value)} of {foreign.dtype}; supported are {', '.join(map(str, TYPES))}")
     _check_layout(value, foreign)
     if len(foreign.shape) > MAX_AXES:
-        raise ValueError(f"{type_name(value)} with {len(foreign.shape)} axes; arrays have at most {MAX_AXES}")
+        raise ValueError(
+            f"{type_name(value)} with {len(foreign.shape)} axes; arrays have at most {MAX_AXES}: reshape it"
+        )
     source = named_stream(device.context, LEGACY_STREAM if foreign.source is None else foreign.source)
     nbytes = foreign.size * foreign.dtype.itemsize
     buffer = adopt_memory(device.context, foreign.address, nbytes, source, foreign.read_only, foreign.owner)
@@ -113,9 +115,11 @@ def _by_interface(value: Any, interface: dict[str, Any]) -> Foreign:
     """Versions 2 and 3: https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html."""
     version = interface.get("version", 0)
     if version < 2:
-        raise ValueError(f"__cuda_array_interface__ of version {version}; versions 2 and 3 are supported")
+        raise ValueError(
+            f"__cuda_array_interface__ of version {version}; versions 2 and 3 are supported: update its library"
+        )
     if interface.get("mask") is not None:
-        raise ValueError("an array with a mask; kernels take plain arrays")
+        raise ValueError("an array with a mask; kernels take plain arrays: fill it first, and pass the result")
     address, read_only = interface["data"]
     source = interface.get("stream")
     if source == 0:
@@ -193,7 +197,9 @@ def _check_device(device: Device, kind: int, number: int, value: Any) -> None:
 def _check_layout(value: Any, foreign: Foreign) -> None:
     itemsize = foreign.dtype.itemsize
     if foreign.size and foreign.address % itemsize != 0:
-        raise ValueError(f"{type_name(value)} of {foreign.dtype} at the address {foreign.address:#x}: misaligned")
+        raise ValueError(
+            f"{type_name(value)} of {foreign.dtype} at the address {foreign.address:#x}: misaligned, so copy it first"
+        )
     if foreign.strides is None or foreign.size == 0:
         return
     step = itemsize

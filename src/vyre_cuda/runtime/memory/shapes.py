@@ -24,7 +24,7 @@ def checked(shape: Any) -> Shape:
         if extent < 0:
             raise ValueError(f"a size of {extent} elements; a size cannot be negative")
     if len(extents) > MAX_AXES:
-        raise ValueError(f"a shape of {len(extents)} axes; arrays have at most {MAX_AXES}")
+        raise ValueError(f"a shape of {len(extents)} axes; arrays have at most {MAX_AXES}: join some of them")
     return tuple(map(int, extents))
 
 

@@ -116,7 +116,7 @@ class Pending(Awaitable):
             raise self._kernel._assertion(report) from None
         if not finished:
             raise KernelTimeoutError(
-                f"kernel {self._kernel.program.name} has not finished after {timeout} s",
+                f"kernel {self._kernel.program.name} has not finished after {timeout} s: wait again, or longer",
                 launches=self._kernel.device.context.in_flight(),
             )
         return self._results

@@ -71,6 +71,8 @@ class Worker(WorkerHandle):
         most = min(MOST_BLOCKS, device.properties.multiprocessor_count)
         if not 1 <= blocks <= most:
             raise ValueError(f"blocks={blocks!r}; a worker on this device has 1 to {most}")
+        if isinstance(idle, bool) or not isinstance(idle, (int, float, np.integer, np.floating)):
+            raise TypeError(f"idle={idle!r}; it must be a number of seconds")
         if not 0 < idle <= _LONGEST:
             raise ValueError(f"idle={idle!r}; it must be more than 0 and at most {_LONGEST:.0f} seconds")
         given = listed_of(kernels)
@@ -175,7 +177,8 @@ class Worker(WorkerHandle):
         """
         if not self.leave(timeout):
             raise KernelTimeoutError(
-                f"a call of the worker has not ended after {timeout} s", launches=self.context.in_flight()
+                f"a call of the worker has not ended after {timeout} s: wait again, or longer",
+                launches=self.context.in_flight(),
             )
 
     def resume(self) -> None:
