@@ -17,7 +17,7 @@ from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 from vyre_cuda.testing.compilers import c_compiler
 
 from .ports import free_port
-from .started_ranks import RANK, end, ends_within, outputs
+from .started_ranks import LAUNCHERS, RANK, end, ends_within, outputs
 
 MOST = int(os.environ.get("VYRE_CUDA_TEST_GPUS", "0"))  # 0: all that there are
 EMULATED = MOST or 4
@@ -108,6 +108,20 @@ def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[.
                 ends.callback(end, process)
             printed = outputs(processes, stopped, ends_within(kind))
         return [(process.returncode, output) for process, output in zip(processes, printed, strict=True)]
+
+    return run
+
+
+@pytest.fixture
+def both(start: Callable[..., list[tuple[int, str]]], gpus: int) -> Callable[..., list[str]]:
+    """Runs a scene on two ranks, which must end well, and gives what each has printed."""
+    if gpus < 2:
+        pytest.skip("there is one device")
+
+    def run(scene: str, small: int | None = None) -> list[str]:
+        ended = start(scene, LAUNCHERS["torchrun"], 2, small=small)
+        assert [status for status, _ in ended] == [0, 0], ended
+        return [output for _, output in ended]
 
     return run
 

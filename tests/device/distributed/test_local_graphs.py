@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 
@@ -233,11 +233,7 @@ def test_threads_of_the_callers_replay_what_was_made(comm):
         comm.all_reduce(xs)
     graph.compile()
 
-    threads = [threading.Thread(target=one.replay) for one in graph.graphs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([one.replay for one in graph.graphs])
 
     assert values(xs) == [[float(comm.size)]] * comm.size
 
@@ -311,25 +307,16 @@ def test_threads_replay_graphs_of_one_communicator(comm):
             comm.all_reduce(xs)
         graph.compile()
         graphs.append(graph)
-    failures: list[BaseException] = []
 
     def work(graph: vc.distributed.LocalGraph, xs: list[vc.DeviceArray]) -> None:
-        try:
-            for _ in range(3):
-                graph.replay()
-                comm.all_reduce(xs, op="max")
-                with comm.group():
-                    comm.all_reduce(xs)
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(3):
+            graph.replay()
+            comm.all_reduce(xs, op="max")
+            with comm.group():
+                comm.all_reduce(xs)
 
-    threads = [threading.Thread(target=work, args=each) for each in zip(graphs, arrays, strict=True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(work, *each) for each in zip(graphs, arrays, strict=True)])
 
-    assert not failures
     for xs in arrays:
         assert values(xs) == [[float(comm.size) ** 6]] * comm.size
 
@@ -344,9 +331,7 @@ def test_threads_make_graphs_of_one_communicator(comm):
             comm.all_reduce(xs)
         graphs.append(graph)
 
-    with ThreadPoolExecutor(len(graphs)) as pool:
-        for made in [pool.submit(graph.compile) for graph in graphs]:
-            made.result()
+    side_by_side([graph.compile for graph in graphs])
     for graph in graphs:
         graph.replay()
 

@@ -43,13 +43,11 @@ def test_a_rank_that_leaves_too_early_is_named(start, gpus, small):
 @pytest.mark.thin
 @pytest.mark.parametrize(("scene", "small"), [("other_orders", 0), ("other_sizes", 0), ("other_sizes", None)])
 @pytest.mark.emulator
-def test_ranks_that_do_not_agree_are_told_in_words(start, scene, small):
-    ended = start(scene, LAUNCHERS["torchrun"], 2, small=small)
+def test_ranks_that_do_not_agree_are_told_in_words(both, scene, small):
+    printed = both(scene, small)
 
-    for status, output in ended:
-        assert status == 0, output
-        assert "told" in output
-    assert any("rank 0 was given others" in output or "rank 1 was given others" in output for _, output in ended)
+    assert all("told" in output for output in printed), printed
+    assert any("rank 0 was given others" in output or "rank 1 was given others" in output for output in printed)
 
 
 @pytest.mark.thin
@@ -151,35 +149,26 @@ def test_forks_of_a_rank_are_no_ranks(start):
         ("late_replay", None, "to replay a graph with collectives, and rank 1 of 2 did not come"),
     ],
 )
-def test_a_wait_for_a_rank_ends_by_ctrl_c_and_at_the_limit(start, gpus, scene, small, words):
-    if gpus < 2:
-        return
-    ended = start(scene, LAUNCHERS["torchrun"], 2, small=small)
+def test_a_wait_for_a_rank_ends_by_ctrl_c_and_at_the_limit(both, scene, small, words):
+    first, _ = both(scene, small)
 
-    assert [status for status, _ in ended] == [0, 0], ended
-    assert words in ended[0][1]
+    assert words in first
 
 
 @pytest.mark.thin
-def test_ctrl_c_ends_a_call_in_which_nccl_waits_for_another_rank(start, gpus):
-    if gpus < 2:
-        return
-    ended = start("interrupted_in_the_first", LAUNCHERS["torchrun"], 2)
+def test_ctrl_c_ends_a_call_in_which_nccl_waits_for_another_rank(both):
+    first, _ = both("interrupted_in_the_first")
 
-    assert [status for status, _ in ended] == [0, 0], ended
-    assert ended[0][1].splitlines() == ["interrupted alone True [1, 1]", "interrupted grouped True [1, 1]"]
+    assert first.splitlines() == ["interrupted alone True [1, 1]", "interrupted grouped True [1, 1]"]
 
 
 @pytest.mark.thin
-def test_handlers_of_signals_run_in_a_call_in_which_nccl_waits(start, gpus):
-    if gpus < 2:
-        return
-    ended = start("signalled_in_the_first", LAUNCHERS["torchrun"], 2)
+def test_handlers_of_signals_run_in_a_call_in_which_nccl_waits(both):
+    first, _ = both("signalled_in_the_first")
 
-    assert [status for status, _ in ended] == [0, 0], ended
-    first, second = ended[0][1].splitlines()
-    assert first.startswith("handled this thread is inside a call of the communicator, which NCCL keeps")
-    assert second == "sum [2.0, 2.0, 2.0, 2.0]"
+    handled, result = first.splitlines()
+    assert handled.startswith("handled this thread is inside a call of the communicator, which NCCL keeps")
+    assert result == "sum [2.0, 2.0, 2.0, 2.0]"
 
 
 @pytest.mark.thin
@@ -195,12 +184,9 @@ def test_a_rank_that_is_killed_before_all_are_connected_is_named(start, gpus):
 
 
 @pytest.mark.thin
-def test_a_call_in_which_nccl_waits_ends_at_the_limit_with_what_each_has_given(start, gpus):
-    if gpus < 2:
-        return
-    (status, output), (other, of_other) = start("never_in_the_first", LAUNCHERS["torchrun"], 2)
+def test_a_call_in_which_nccl_waits_ends_at_the_limit_with_what_each_has_given(both):
+    output, _ = both("never_in_the_first")
 
-    assert (status, other) == (0, 0), output + of_other
     alone, grouped = (line for line in output.splitlines() if line.startswith("told"))
     for line, what in ((alone, "the all_reduce of 4 elements, collective 1,"), (grouped, "collective 2,")):
         assert f"{what} of rank 0 has not ended after" in line
@@ -209,39 +195,27 @@ def test_a_call_in_which_nccl_waits_ends_at_the_limit_with_what_each_has_given(s
 
 
 @pytest.mark.thin
-def test_a_rank_leaves_although_another_one_stays(start, gpus):
-    if gpus < 2:
-        return
-    ended = start("left_alone", LAUNCHERS["torchrun"], 2)
+def test_a_rank_leaves_although_another_one_stays(both):
+    first, _ = both("left_alone")
 
-    assert [status for status, _ in ended] == [0, 0], ended
-    assert "left True [1, 1]" in ended[0][1]
+    assert "left True [1, 1]" in first
 
 
 @pytest.mark.thin
-def test_processes_end_with_work_in_flight(start, gpus):
-    if gpus < 2:
-        return
-    for status, output in start("ending_with_work_in_flight", LAUNCHERS["torchrun"], 2):
-        assert status == 0, output
+def test_processes_end_with_work_in_flight(both):
+    for output in both("ending_with_work_in_flight"):
         assert "ends" in output
 
 
 @pytest.mark.thin
-def test_a_process_ends_behind_the_end_of_its_communicator(start, gpus):
-    if gpus < 2:
-        return
-    for status, output in start("ending_before_another", LAUNCHERS["torchrun"], 2):
-        assert status == 0, output
+def test_a_process_ends_behind_the_end_of_its_communicator(both):
+    for output in both("ending_before_another"):
         assert "ends" in output
 
 
 @pytest.mark.thin
-def test_ranks_that_recorded_other_steps_are_told_at_the_first_replay(start, gpus):
-    if gpus < 2:
-        return
-    for status, output in start("other_steps", LAUNCHERS["torchrun"], 2):
-        assert status == 0, output
+def test_ranks_that_recorded_other_steps_are_told_at_the_first_replay(both):
+    for output in both("other_steps"):
         assert "collective 2 of rank 0 is none, and of rank 1 all_reduce of 8 i32 by max" in output
         assert "usable" in output
 
@@ -300,9 +274,8 @@ def test_more_ranks_than_small_all_reduces_can_have_use_nccl(start):
 
 @pytest.mark.thin
 @pytest.mark.emulator
-def test_where_a_rank_cannot_share_memory_all_know_why_and_use_nccl(start):
-    for status, output in start("cannot_share", LAUNCHERS["torchrun"], 2):
-        assert status == 0, output
+def test_where_a_rank_cannot_share_memory_all_know_why_and_use_nccl(both):
+    for output in both("cannot_share"):
         for words in (
             "cuIpcGetMemHandle 0 rank 1: device 1 cannot share memory with other processes (cuIpcGetMemHandle gave "
             "CUDA_ERROR_NOT_SUPPORTED)",
@@ -315,12 +288,9 @@ def test_where_a_rank_cannot_share_memory_all_know_why_and_use_nccl(start):
 
 
 @pytest.mark.thin
-def test_a_rank_that_closes_its_communicator_early_is_named(start, gpus):
-    if gpus < 2:
-        return
-    (status, output), (other, _) = start("closes_early", LAUNCHERS["torchrun"], 2)
+def test_a_rank_that_closes_its_communicator_early_is_named(both):
+    output, _ = both("closes_early")
 
-    assert (status, other) == (0, 0), output
     assert "the all_reduce of 4 elements, collective 2, of rank 0 has not ended after" in output
     assert "; rank 1 has closed its communicator after collective 1\n" in output
     assert "closed [1, 1]" in output

@@ -10,6 +10,7 @@ import textwrap
 import threading
 from pathlib import Path
 
+import control_c
 import numpy as np
 import pytest
 
@@ -25,8 +26,9 @@ def run_python(code: str, device_name: int | str, **environment: str) -> subproc
     """A process of its own, for what would poison this one."""
     head = f"""
         import sys, numpy as np, vyre_cuda as vc
-        sys.path.insert(0, {os.path.dirname(programs.__file__)!r})
+        sys.path[:0] = {[os.path.dirname(module.__file__) for module in (programs, control_c)]!r}
         import programs
+        from control_c import seconds_to_end, take_interrupts
         NAME = {device_name!r}
         X = np.arange(100, dtype=np.float32)
     """

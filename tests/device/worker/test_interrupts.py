@@ -19,8 +19,8 @@ X = np.arange(300, dtype=np.float32)
 def test_every_wait_for_a_worker_ends_with_control_c(device_name: int | str) -> None:
     done = run_python(
         f"""
-    import os, signal, threading, time
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the shell has it ignored
+    import os
+    take_interrupts()
     device = vc.Device(NAME)
     spin = device.compile(programs.spin())
     worker = device.worker([spin])
@@ -36,22 +36,8 @@ def test_every_wait_for_a_worker_ends_with_control_c(device_name: int | str) -> 
         "close": lambda: worker.close(timeout=None),
     }}
 
-    def interrupt():
-        ready.wait()
-        time.sleep(0.1)  # most often it waits by then
-        os.kill(os.getpid(), signal.SIGINT)
-
     for name, wait in waits.items():
-        ready = threading.Event()
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        begin = time.monotonic()
-        try:
-            ready.set()
-            wait()
-        except KeyboardInterrupt:
-            print(name, time.monotonic() - begin < 30, flush=True)
-        thread.join()
+        print(name, seconds_to_end(wait) < 30, flush=True)
         if name == "pause":
             try:
                 worker.resume()
