@@ -7,7 +7,10 @@ execute_process(
   OUTPUT_VARIABLE VYC_NUMPY_INCLUDE COMMAND_ERROR_IS_FATAL ANY)
 
 set(VYC_NATIVE_SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/src/vyre_cuda/_native)
-file(GLOB_RECURSE VYC_NATIVE_PXD CONFIGURE_DEPENDS ${VYC_NATIVE_SOURCE}/*.pxd ${VYC_NATIVE_SOURCE}/*.h)
+# Cython says which declarations a module includes; which there are decides what an include finds.
+file(GLOB_RECURSE VYC_NATIVE_PXD CONFIGURE_DEPENDS ${VYC_NATIVE_SOURCE}/*.pxd)
+set(VYC_NATIVE_DECLARED ${CMAKE_CURRENT_BINARY_DIR}/_native/declared.txt)
+file(CONFIGURE OUTPUT ${VYC_NATIVE_DECLARED} CONTENT "${VYC_NATIVE_PXD}")
 
 # `path` is that of the .pyx under _native, without its ending: ROOM/NAME.
 function(vyc_extension path)
@@ -21,9 +24,10 @@ function(vyc_extension path)
   add_custom_command(
     OUTPUT ${output}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/${folder}
-    COMMAND ${Python_EXECUTABLE} -m cython -3 -I ${CMAKE_CURRENT_SOURCE_DIR}/src
+    COMMAND ${Python_EXECUTABLE} -m cython -3 --depfile -I ${CMAKE_CURRENT_SOURCE_DIR}/src
             --module-name vyre_cuda._native.${module} -o ${output} ${source}
-    DEPENDS ${source} ${VYC_NATIVE_PXD}
+    DEPENDS ${source} ${VYC_NATIVE_DECLARED}
+    DEPFILE ${output}.dep
     VERBATIM)
   python_add_library(${target} MODULE WITH_SOABI ${output})
   set_target_properties(${target} PROPERTIES
