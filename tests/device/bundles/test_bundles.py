@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import pickle
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,16 @@ def test_the_producer_is_this_version(path: Path, bundle: vc.Bundle) -> None:
     major, minor, patch = map(int, vc.__version__.split(".")[:3])
 
     assert BundleFile(path.read_bytes()).info()["producer"] == major * 10000 + minor * 100 + patch
+
+
+def test_a_bundle_is_pickled_with_its_code(bundle: vc.Bundle, device: vc.Device) -> None:
+    again = pickle.loads(pickle.dumps(bundle))
+
+    assert again.digest == bundle.digest
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(bundle.on(device)["saxpy"](x, x, 2), again.on(device)["saxpy"](x, x, 2))
+    with pytest.raises(TypeError, match="send programs, bundles"):
+        pickle.dumps(bundle.on(device))
 
 
 def test_a_bundle_goes_to_where_a_link_leads(path: Path, tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ class Bundle:
 
     def __init__(self, data: bytes) -> None:
         self._file = BundleFile(data)
+        self._data = data  # for a copy in another process
         info = self._file.info()
         self.format_version: int = info["format_version"]
         self.nbytes: int = info["nbytes"]
@@ -77,6 +78,9 @@ class Bundle:
         self.kernels: Mapping[str, BundledKernel] = MappingProxyType({kernel.name: kernel for kernel in kernels})
         graphs = [described(self._file.graph(index)) for index in range(info["graph_count"])]
         self.graphs: Mapping[str, BundledGraph] = MappingProxyType({graph.name: graph for graph in graphs})
+
+    def __reduce__(self) -> tuple[type[Bundle], tuple[bytes]]:
+        return Bundle, (self._data,)
 
     def on(self, device: Device) -> loaded_bundle.LoadedBundle:
         """The kernels on a device: a mapping from names.

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.bundles.graphs import LAUNCH, ROWS
 from vyre_cuda.bundles.layout import CLEARS
@@ -53,6 +54,8 @@ class LoadedBundle(Mapping[str, Kernel]):
         self._loaded: dict[str, Kernel] = {}
         self._variants: dict[str, tuple[int, bool]] = {}  # of each: its number, and whether that is machine code
         self._lock = threading.Lock()
+
+    __reduce_ex__ = refuse_pickle
 
     def __getitem__(self, name: str) -> Kernel:
         kernel = self._loaded.get(name)
