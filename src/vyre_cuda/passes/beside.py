@@ -28,7 +28,7 @@ def joined(items: Sequence[Item], tables: Sequence[tuple[int, ...]], depth: Mapp
     alike: dict[Hashable, list[tuple[int, ...]]] = defaultdict(list)
     for table in tables:
         beside = items[table[0]].beside
-        if beside is None or _threads(items, table) >= limits.LARGE_LAUNCH:
+        if beside is None or threads_of(items, table) >= limits.LARGE_LAUNCH:
             found.append(table)
         else:
             alike[beside, depth[table[0]]].append(table)
@@ -45,7 +45,7 @@ def _launches(items: Sequence[Item], tables: Sequence[tuple[int, ...]]) -> Itera
         launch = items[table[0]].launch
         assert launch is not None  # it can be beside others
         more = facts_of(launch.program).ops
-        of_table = _threads(items, table)
+        of_table = threads_of(items, table)
         full = len(some) == MOST_KERNELS or ops + more > MOST_OPS or threads + of_table >= limits.LARGE_LAUNCH
         if some and full:
             yield tuple(place for each in some for place in each)
@@ -57,6 +57,6 @@ def _launches(items: Sequence[Item], tables: Sequence[tuple[int, ...]]) -> Itera
         yield tuple(place for each in some for place in each)
 
 
-def _threads(items: Sequence[Item], table: Sequence[int]) -> int:
+def threads_of(items: Sequence[Item], table: Sequence[int]) -> int:
     geometries = (launch.geometry for place in table if (launch := items[place].launch) is not None)
     return sum(each.blocks * each.threads_per_block for each in geometries)

@@ -19,10 +19,11 @@ class Floors:
     rows: int  # of a launch with a table, which takes as long as a node
     rows_of_merged: int  # of launches that would be one merged kernel otherwise: of fewer that is as fast
     rows_of_block: int  # of launches that would be one with what they depend on, in one block
+    chains: int  # for each launch of a chain, of chains that would be a kernel each, beside each other
 
 
 # By compute capability. sm_90: an H200 with driver 580, graphs of 1,000 kernels and loops in one block of 256 threads.
-FLOORS = {(9, 0): Floors(0.91, 0.79, 0.18, rows=2, rows_of_merged=6, rows_of_block=16)}
+FLOORS = {(9, 0): Floors(0.91, 0.79, 0.18, rows=2, rows_of_merged=6, rows_of_block=16, chains=8)}
 
 
 def floors_of(compute_capability: tuple[int, int]) -> Floors:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from vyre_cuda.ir.core import limits
 from vyre_cuda.ir.core.nodes import For, While
 from vyre_cuda.ir.core.walk import statements
-from vyre_cuda.passes.beside import joined
+from vyre_cuda.passes.beside import joined, threads_of
 from vyre_cuda.passes.blocks import merge_blocks
 from vyre_cuda.passes.floors import Floors
 from vyre_cuda.passes.pairs import Pairs
@@ -83,8 +84,10 @@ def _segment(items: Sequence[Item], floors: Floors, first: int, end: int) -> lis
             alike[items[place].key, depth[place]].append(place)
     some = {place for places in alike.values() if len(places) >= floors.rows for place in places}
     pairs = Pairs()
-    in_chain = set(_chained(items, some, needed, pairs))
-    in_block = set(_chained(items, some, needed, Pairs(merge_blocks)))
+    chains = _chains(items, some, needed, pairs)
+    many = _many(items, chains, depth, floors)
+    in_chain = {place for chain in chains for place in chain} - many
+    in_block = {place for chain in _chains(items, some, needed, Pairs(merge_blocks)) for place in chain}
     rows = some - in_chain
     alike = {key: [place for place in places if place in rows] for key, places in alike.items()}
     parts = [part for places in alike.values() for part in _parts(items, places)]
@@ -165,14 +168,40 @@ def _needed(items: Sequence[Item], first: int, end: int) -> dict[int, set[int]]:
     return needed
 
 
-def _chained(items: Sequence[Item], some: Collection[int], needed: dict[int, set[int]], pairs: Pairs) -> Iterator[int]:
-    """Launches, some or beside some, that become one kernel with one beside them that needs them or that they need."""
+def _chains(
+    items: Sequence[Item], some: Collection[int], needed: dict[int, set[int]], pairs: Pairs
+) -> list[tuple[int, ...]]:
+    """Launches in a row, some or beside some, each of which needs the one before it and becomes one kernel with it."""
+    found: list[tuple[int, ...]] = []
     for place in sorted({*some, *[place + 1 for place in some]}):
         if place - 1 not in needed.get(place, ()):
             continue
         one, other = items[place - 1].launch, items[place].launch
-        if one is not None and other is not None and pairs.refused(one, other) is None:
-            yield from (place - 1, place)
+        if one is None or other is None or pairs.refused(one, other) is not None:
+            continue
+        if found and found[-1][-1] == place - 1:
+            found[-1] = (*found[-1], place)
+        else:
+            found.append((place - 1, place))
+    return found
+
+
+def _many(
+    items: Sequence[Item], chains: Sequence[tuple[int, ...]], depth: Mapping[int, int], floors: Floors
+) -> set[int]:
+    """Launches of small chains beside each other that are alike, so many that a table for each of their launches takes
+    less time than a kernel for each chain."""
+    alike: dict[tuple[tuple[Hashable, ...], int], list[tuple[int, ...]]] = defaultdict(list)
+    for chain in chains:
+        keys = tuple([items[place].key for place in chain])
+        if None not in keys:
+            alike[keys, depth[chain[0]]].append(chain)
+    found: set[int] = set()
+    for (keys, _), some in alike.items():
+        is_small = all(threads_of(items, table) < limits.LARGE_LAUNCH for table in zip(*some, strict=True))
+        if len(some) >= floors.chains * len(keys) and is_small:
+            found.update(place for chain in some for place in chain)
+    return found
 
 
 def _ordered(

@@ -69,7 +69,7 @@ def test_each_figure_that_differs_is_named(name: str, times: float) -> None:
 
 
 def test_an_unknown_architecture_has_the_figures_of_the_newest_older_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    newer = Floors(0.5, 0.4, 0.1, rows=3, rows_of_merged=5, rows_of_block=7)
+    newer = Floors(0.5, 0.4, 0.1, rows=3, rows_of_merged=5, rows_of_block=7, chains=2)
     monkeypatch.setitem(FLOORS, (10, 0), newer)
 
     assert floors_of((12, 0)) == floors_of((10, 0)) == newer
@@ -86,7 +86,9 @@ def test_the_table_decides_what_is_fused(device: vc.Device, monkeypatch: pytest.
     kernel = device.compile(b.build())
     nodes = []
     for rows in (2, 3):
-        monkeypatch.setitem(FLOORS, (9, 0), Floors(0.9, 0.8, 0.2, rows=rows, rows_of_merged=rows, rows_of_block=9))
+        monkeypatch.setitem(
+            FLOORS, (9, 0), Floors(0.9, 0.8, 0.2, rows=rows, rows_of_merged=rows, rows_of_block=9, chains=8)
+        )
         arrays = [device.zeros(2000, vc.f32) for _ in range(4)]
         with device.record(fuse=True) as graph:
             kernel.launch(arrays[0], arrays[1])

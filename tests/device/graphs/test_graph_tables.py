@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import re
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.ir.core.limits import LARGE_LAUNCH
 from vyre_cuda.testing.emulator import Emulator
 
 from .fused_kernels import scaled
@@ -77,6 +79,84 @@ def test_a_chain_is_no_table(device: vc.Device) -> None:
     graph.replay()
     assert "with a table" not in graph.explain()
     assert x.numpy().tolist() == [21] * 40
+
+
+def chains(
+    device: vc.Device, sizes: list[int], length: int, *, fuse: bool, symbol: bool = False
+) -> tuple[vc.Graph, list[list[vc.DeviceArray]]]:
+    """For each size a chain of launches of as many kernels, one chain after the other."""
+    kernels = [device.compile(scaled(f"scaled{k}")) for k in range(length)]
+    rows = [[*arrays(device, [size]), *[device.zeros(size, vc.f32) for _ in kernels]] for size in sizes]
+    with device.record(fuse=fuse) as graph:
+        for row in rows:
+            for k, kernel in enumerate(kernels):
+                kernel.launch(row[k], row[k + 1], vc.symbol("a", 2.0) if symbol else 2.0, float(k))
+    return graph, rows
+
+
+@pytest.mark.parametrize("symbol", [False, True])
+@pytest.mark.parametrize("alike", [False, True])
+def test_many_chains_beside_each_other_are_a_table_for_each_launch(
+    device: vc.Device, *, alike: bool, symbol: bool
+) -> None:
+    sizes = [64 if alike else 40 * (1 + k % 3) for k in range(30)]
+    given = {"a": 3.0} if symbol else {}
+    found = []
+    for fuse in (True, False):
+        graph, rows = chains(device, sizes, 2, fuse=fuse, symbol=symbol)
+        graph.replay()
+        graph.replay(**given)
+        found.append([each.numpy() for row in rows for each in row])
+        if fuse:
+            assert graph.node_count == 2 + symbol  # one writes the cell
+            assert graph.explain().count("are one launch with a table of 30 rows") == 2
+    a = F32(3 if symbol else 2)
+    for k, (fused, plain) in enumerate(zip(*found, strict=True)):
+        x = np.arange(sizes[k // 3], dtype=F32)
+        right = [x, (x + F32(0)) * a, ((x + F32(0)) * a) * a + F32(1)][k % 3]
+        np.testing.assert_array_equal(plain, fused)
+        np.testing.assert_array_equal(plain, right)
+
+
+@pytest.mark.parametrize(
+    ("count", "length", "is_table"), [(15, 2, False), (16, 2, True), (16, 3, False), (24, 3, True)]
+)
+def test_long_chains_must_be_more_than_short_ones(
+    device: vc.Device, count: int, length: int, *, is_table: bool
+) -> None:
+    graph, rows = chains(device, [60 * (1 + k % 3) for k in range(count)], length, fuse=True)
+    graph.replay()
+
+    assert graph.node_count == (length if is_table else count)
+    for row in rows:
+        for k, (x, z) in enumerate(pairwise(row)):
+            np.testing.assert_array_equal(z.numpy(), x.numpy() * 2 + k)
+
+
+def test_large_chains_stay_kernels(device: vc.Device) -> None:
+    """What they take is for memory, which one kernel of a chain reads once."""
+    graph, rows = chains(device, [LARGE_LAUNCH // 8] * 16, 2, fuse=True)
+    graph.replay()
+
+    assert "with a table" not in graph.explain()
+    for x, _, z in rows:
+        np.testing.assert_array_equal(z.numpy(), (x.numpy() * 2) * 2 + 1)
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_chains_whose_ends_meet_stay_in_order(device: vc.Device, *, fuse: bool) -> None:
+    """Each chain reads what the one before it wrote: none is beside another."""
+    first, second = device.compile(scaled("first")), device.compile(scaled("second"))
+    some = [*arrays(device, [40]), *[device.zeros(40, vc.f32) for _ in range(40)]]
+    with device.record(fuse=fuse) as graph:
+        for x, y, z in zip(some[::2], some[1::2], some[2::2], strict=False):
+            first.launch(x, y, 1.0, 1.0)
+            second.launch(y, z, 1.0, -1.0)
+    graph.replay()
+
+    assert "with a table" not in (graph.explain() if fuse else "")
+    for k, each in enumerate(some):
+        np.testing.assert_array_equal(each.numpy(), np.arange(40, dtype=F32) + k % 2)
 
 
 def test_a_step_between_keeps_launches_apart(device: vc.Device) -> None:

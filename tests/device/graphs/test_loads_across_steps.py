@@ -7,6 +7,7 @@ merged steps can have, on whole arrays and on views that begin elsewhere in one.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +15,12 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda._native.core.module import Module
+from vyre_cuda.ir.core.limits import LARGE_LAUNCH
+from vyre_cuda.runtime.kernel import large_entry, rows_entry, tables_entry
 
 from .graph_checks import F32
+from .table_kernels import evens, sums
 from .varied_programs import Kernels
 from .varied_recordings import Varied, some_of_each
 
@@ -148,3 +153,53 @@ def test_kernels_load_what_steps_may_change_through_no_read_only_cache(shared_de
         tables += len(plan.tables)
     assert merged > 30
     assert tables > 5
+
+
+# What an entry for many launches may read through the read-only cache, and how the addresses of that are made.
+OF_TABLE = {"%row_at", "%row_map"}
+ADDRESSES = re.compile(
+    r"mad\.wide\.u32 (%row_at, %row_\d, \d+, %row_table|%row_map, %row_\d, \d+, %row_(table|map));"
+    r"|(mul\.wide\.u32|shr\.u64) %row_map, .*|ld\.param\.u64 %row_table, \[rows_table\];"
+    r"|cvta\.to\.global\.u64 %row_table, %row_table;"
+)
+
+
+def read_only(text: str) -> Counter[str]:
+    """The registers by whose addresses a text loads through the read-only cache; those of the table are of it alone."""
+    for line in text.splitlines():
+        if re.match(r"\s*[a-z.0-9]+ (%row_at|%row_map|%row_table),", line):
+            assert ADDRESSES.fullmatch(line.strip()), line
+    return Counter(re.findall(r"\bld\.\S*\.nc\b[^\[]*\[(%\w+)", text))
+
+
+def test_entries_for_many_launches_load_no_array_through_a_read_only_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of one kernel, with one and with several elements a thread, with clears, and of several kernels."""
+    monkeypatch.setenv("VYRE_CUDA_CACHE_DIR", "off")
+    loaded: list[str] = []
+
+    def noting(context: Any, image: bytes) -> Module:
+        loaded.append(image.decode("ascii"))
+        return Module(context, image)
+
+    for module in (rows_entry, large_entry, tables_entry):
+        monkeypatch.setattr(module, "Module", noting)
+    with vc.Device("emulator") as device:
+        programs = (change("own", block=32), change("turned", turned=True, block=32), sums(), evens())
+        kernels = [device.compile(each) for each in programs]
+        graphs = []
+        for some, size in ((kernels[:1], 50), (kernels[:1], LARGE_LAUNCH // 4), (kernels[2:3], 64), (kernels, 64)):
+            rows = [(kernel, device.zeros(size, vc.f32), device.zeros(size, vc.f32)) for kernel in some * 6]
+            with device.record(fuse=True) as graph:
+                for kernel, x, z in rows:
+                    kernel.launch(x, z, *([2.0] if kernel is kernels[2] else []))
+            graph.replay()
+            assert "with a table" in graph.explain()
+            graphs.append(graph)
+        texts = [text for text in loaded if "rows_table" in text]
+        found = [read_only(text) for text in texts]
+        entries = {name for text in texts for name in re.findall(r"\.entry (\w+)\(", text)}
+        graphs.clear()
+
+    assert entries == {"k_own_rows", "k_own_rows_several", "k_sums_rows", "k_clear_results_rows", "vyre_tables"}
+    assert all(each.keys() <= OF_TABLE and each["%row_at"] > 1 for each in found), found
+    assert read_only(texts[0].replace("ld.global.f32", "ld.global.nc.f32")).keys() - OF_TABLE

@@ -31,6 +31,7 @@ def recording(device: vc.Device, kernels: list[vc.Kernel], seed: int, *, fuse: b
         for _ in range(rng.choice((1, 2, 3))):
             source, target = rng.sample(range(3), 2)
             kernel = rng.choice(used)
+            then = rng.choice((None, None, rng.choice(kernels)))
             for place in rng.sample(range(places), rng.choice((14, 18, 40))):
                 kind = rng.random()
                 if kind < 0.04:
@@ -45,6 +46,10 @@ def recording(device: vc.Device, kernels: list[vc.Kernel], seed: int, *, fuse: b
                     values["a"] = vc.symbol("a", 3.0)
                 names = [parameter.name for parameter in kernel.program.parameters]
                 kernel.launch(**{name: value for name, value in values.items() if name in names})
+                if then is not None:  # a chain of two
+                    onward = values | {"x": values["z"], "z": pool[source][place * size : place * size + size - 1]}
+                    names = [parameter.name for parameter in then.program.parameters]
+                    then.launch(**{name: value for name, value in onward.items() if name in names})
     return graph, pool
 
 
