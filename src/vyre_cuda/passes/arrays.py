@@ -85,18 +85,18 @@ class Arrays:
             array = self.found.get(touch.key)
             if array is None:
                 array = self.found[touch.key] = Array(take(p.name), p.type, touch.key[0], touch.range, p, {})
-                if not touch.is_empty and self._touched.meets((touch.range,)):
-                    self._twice.add((touch.range,))
+                if not touch.is_empty:
+                    if self._touched.meets((touch.range,)):
+                        self._twice.add((touch.range,))
+                    self._touched.add((touch.range,))
+            if touch.writes and not array.is_written and not touch.is_empty:
+                self._written.add((touch.range,))
             array.users.setdefault(step.program.name)
             array.touches += 1
             array.is_written |= touch.writes
             array.is_writable |= p.is_writable
             array.is_read |= p.name in read
             names[p.name] = array.name
-            if not touch.is_empty:
-                self._touched.add((touch.range,))
-                if touch.writes:
-                    self._written.add((touch.range,))
         return names
 
     def check_ranges(self, step: Step, touches: Sequence[Touch]) -> None:
@@ -123,10 +123,11 @@ def _range(span: Span, type_: Type) -> Range:
 
 def _any_meet(touches: Sequence[Touch]) -> bool:
     """Whether two other arrays among these have bytes in common, and one of them is written."""
-    writes: dict[Key, bool] = {}
+    found: dict[Key, tuple[Range, bool]] = {}
     for touch in touches:
-        writes[touch.key] = touch.writes or writes.get(touch.key, False)
-    ranges = sorted([(*_range(*key)[:3], is_written) for key, is_written in writes.items() if key[0].count])
+        before = found.get(touch.key)
+        found[touch.key] = touch.range, touch.writes or (before is not None and before[1])
+    ranges = sorted([(*each[:3], is_written) for each, is_written in found.values() if each[1] < each[2]])
     memory, behind, behind_written = None, 0, 0  # all before this one, and those of them that are written
     for each, begin, end, is_written in ranges:
         if each != memory:
