@@ -160,8 +160,8 @@ static vyc_status place_arguments(vyc_worker_call *call, const vyc_run *run) {
 vyc_status vyc__call_prepare(vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
   call->prepared = call->worker->kernels[kernel];
   call->dropped = call->is_behind = false;
-  call->part_count = call->result_count = call->clear_count = call->take_count = call->range_count =
-      0;
+  call->part_count = call->slot_count = 0;
+  call->result_count = call->clear_count = call->take_count = call->range_count = 0;
   call->looks = 0;
   const vyc_status status = place_arguments(call, run);
   if (VYC_UNLIKELY(status != VYC_OK)) {

@@ -11,7 +11,11 @@
  *
  * The other way round a stream waits for the answer of a call. A launch of the worker can end
  * before it has taken that call, and nobody may be there to launch it again; so one more is queued
- * behind it, which ends when the call has been answered. */
+ * behind it, which ends when the call has been answered.
+ *
+ * A call with device arrays that its caller leaves, as after Ctrl-C, becomes a launch in call order
+ * to all others: the main stream waits for its answer. One that cannot begin before the caller
+ * resumes the worker is emptied instead. */
 #include "worker.h"
 
 static vyc_status make_behind(vyc_worker *worker) {
@@ -78,10 +82,9 @@ vyc_status vyc__behind_finish(vyc_worker *worker, int64_t timeout_ns) {
 
 /* The caller has the claim. VYC_NOT_READY: a driver call waits for the device, and nobody may
  * launch the worker. */
-static vyc_status wait_for_ring(CUstream stream, vyc_ring *ring) {
+static vyc_status wait_for_ring(const vyc_launch_stream *on, vyc_ring *ring, uint32_t last) {
   vyc_worker *worker = ring->worker;
   vyc_context *context = worker->child.context;
-  const uint32_t last = *ring->next - 1;
   VYC_CU_RESULT;
   if (vyc__ring_is_answered(ring, last)) return VYC_OK;
   if (atomic_load(&worker->pauses) != 0)
@@ -89,15 +92,18 @@ static vyc_status wait_for_ring(CUstream stream, vyc_ring *ring) {
                      "the worker is paused, with calls that have not begun: resume it first");
   if (vyc__worker_is_paused(worker)) return VYC_NOT_READY;
   VYC_TRY(vyc__ring_go_until(ring, last));
-  return VYC_CU(context, cuStreamWaitValue32, stream, vyc__ring_answer(ring, last), last,
+  worker->awaited |= vyc__slot_bit(on->slot);
+  return VYC_CU(context, cuStreamWaitValue32, on->stream, vyc__ring_answer(ring, last), last,
                 CU_STREAM_WAIT_VALUE_GEQ);
 }
 
-static vyc_status wait_for_rings(CUstream stream, vyc_worker *worker) {
+static vyc_status wait_for_rings(const vyc_launch_stream *on, vyc_worker *worker) {
   vyc_status status = VYC_OK;
   vyc__claim_take(&worker->claim);
-  for (uint32_t i = 0; status == VYC_OK && i < worker->ring_count; i++)
-    status = wait_for_ring(stream, &worker->rings[i]);
+  for (uint32_t i = 0; status == VYC_OK && i < worker->ring_count; i++) {
+    vyc_ring *ring = &worker->rings[i];
+    status = wait_for_ring(on, ring, *ring->next - 1);
+  }
   vyc__claim_drop(&worker->claim);
   return status;
 }
@@ -111,7 +117,7 @@ static vyc_status wait_for_worker(vyc_stream *stream, vyc_worker *worker) {
                      "the stream is being captured and cannot wait: give another one");
   vyc_pace pace = vyc__pace_begin(-1, 0);
   for (;;) {
-    const vyc_status status = wait_for_rings(on.stream, worker);
+    const vyc_status status = wait_for_rings(&on, worker);
     if (status != VYC_NOT_READY) return status;
     VYC_TRY(vyc__check_usable(context));
     VYC_TRY(vyc__pace(context, &pace));
@@ -126,5 +132,54 @@ vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker) {
   VYC_TRY(vyc__enter(context, &scope));
   const vyc_status status = wait_for_worker(stream, worker);
   vyc__leave(context, &scope);
+  return status;
+}
+
+/* ---- calls that are left --------------------------------------------------------------------- */
+
+/* The caller has the claim. False: the device may have begun with it. */
+static bool withdraw(const vyc_worker_call *call) {
+  for (uint32_t i = 0; i < call->part_count; i++)
+    if (vyc__ring_is_running(call->parts[i].ring)) return false;
+  for (uint32_t i = 0; i < call->part_count; i++)
+    for (uint32_t j = 0; j < call->slot_count; j++) {
+      const worker_part *part = &call->parts[i];
+      if (!vyc__ring_is_answered(part->ring, part->number - j))
+        vyc__ring_empty(part->ring, part->number - j);
+    }
+  return true;
+}
+
+static vyc_status wait_for_parts(const vyc_launch_stream *on, const vyc_worker_call *call) {
+  vyc_worker *worker = call->worker;
+  vyc_status status = VYC_OK;
+  vyc__claim_take(&worker->claim);
+  if (atomic_load(&worker->pauses) != 0)
+    status = withdraw(call) ? VYC_OK : VYC_NOT_READY;
+  else
+    for (uint32_t i = 0; status == VYC_OK && i < call->part_count; i++)
+      status = wait_for_ring(on, call->parts[i].ring, call->parts[i].number);
+  vyc__claim_drop(&worker->claim);
+  return status;
+}
+
+static vyc_status leave(const vyc_worker_call *call) {
+  vyc_context *context = call->worker->child.context;
+  const vyc_launch_stream on = {.stream = context->main, .slot = VYC_SLOT_MAIN};
+  const uint32_t taken = vyc__marks_taken(context);
+  for (uint32_t i = 0; i < call->held_count; i++)
+    VYC_TRY(vyc__buffer_use(call->held[i], on.stream, on.slot));
+  VYC_TRY(wait_for_parts(&on, call));
+  if (vyc__marks_taken(context) == taken) return VYC_OK;
+  for (uint32_t i = 0; i < call->held_count; i++)
+    VYC_TRY(vyc__buffer_mark_again(call->held[i], on.stream, on.slot));
+  return VYC_OK;
+}
+
+vyc_status vyc__call_leave(const vyc_worker_call *call) {
+  const vyc_driver *driver = call->worker->child.context->driver;
+  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
+  const vyc_status status = leave(call);
+  vyc__capture_restore(driver, mode);
   return status;
 }

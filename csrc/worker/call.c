@@ -167,6 +167,7 @@ static void put_clear(vyc_worker_call *call, const vyc_run *run, uint32_t i, boo
                             .withheld = withheld};
   call->parts[0].number = vyc__ring_put(call->parts[0].ring, &slot);
   call->part_count = 1;
+  call->slot_count++;
 }
 
 static worker_slot slot_of(const vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
@@ -186,6 +187,7 @@ static vyc_status put_parts(vyc_worker_call *call, uint32_t kernel, const vyc_ru
   for (; slot.part < count; slot.part++)
     call->parts[slot.part].number = vyc__ring_put(call->parts[slot.part].ring, &slot);
   call->part_count = count;
+  call->slot_count = 1;
   vyc__worker_order(call);
   vyc__count(&call->worker->child.context->counters, worker_spread_calls, 1);
   return VYC_OK;
@@ -205,6 +207,7 @@ static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
     slot.withheld = VYC_UNLIKELY(call->is_behind) && call->part_count == 0;
     call->parts[0].number = vyc__ring_put(ring, &slot);
     call->part_count = 1;
+    call->slot_count++;
   }
   if (call->part_count == 0) {
     vyc__worker_let_go(call);
@@ -215,7 +218,7 @@ static vyc_status put(vyc_worker_call *call, uint32_t kernel, const vyc_run *run
     status = vyc__call_open_later(call, before);
   if (VYC_UNLIKELY(status != VYC_OK)) {
     vyc__ring_take_back(ring, before);
-    call->part_count = 0;
+    call->part_count = call->slot_count = 0;
     return status;
   }
   if (worker->ring_count > 1) vyc__worker_order(call);

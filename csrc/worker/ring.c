@@ -110,6 +110,11 @@ uint32_t vyc__ring_put(vyc_ring *ring, const worker_slot *given) {
   return number;
 }
 
+void vyc__ring_empty(vyc_ring *ring, uint32_t number) {
+  put_word(slot_of(ring, number), 1, number, 0);
+  put_word(slot_of(ring, number), 2, number, 1 | 1 << 16);
+}
+
 void vyc__ring_take_back(vyc_ring *ring, uint32_t before) {
   for (uint32_t number = *ring->next; number != before;) {
     number--;

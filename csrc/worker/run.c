@@ -40,18 +40,36 @@ static bool look_at_call(vyc_ticket *ticket, int64_t timeout_ns, vyc_scope *scop
   return true;
 }
 
-/* True: it has ended, and the call is free. */
-static bool wait_for_release(vyc_worker_call *call) {
+/* Whether it has ended, for the last look of a wait. */
+static bool leave_or_wait(vyc_worker_call *call) {
+  vyc_context *context = call->worker->child.context;
+  vyc_pace pace = vyc__pace_begin(vyc__patience(context), 0);
+  vyc_status status;
+  do {
+    status = vyc__call_wait(call, 0);
+    if (status != VYC_NOT_READY) return status == VYC_OK;
+    status = vyc__call_leave(call);
+    if (status == VYC_OK) return false;
+    if (status != VYC_NOT_READY)
+      return vyc__call_wait(call, vyc__pace_left(&pace)) == VYC_OK; /* nothing else is left */
+  } while (vyc__pace(context, &pace) == VYC_OK);
+  return false;
+}
+
+/* Results in device memory cannot be dropped: who uses them next does not know of the call. True:
+ * it has ended, and the call is free. */
+static bool leave_buffers(vyc_worker_call *call) {
   vyc_context *context = call->worker->child.context;
   vyc_scope scope;
   if (!vyc__enter_release(context, &scope)) return false;
-  const bool ended = vyc__call_wait(call, vyc__patience(context)) == VYC_OK;
+  vyc__record_keep();
+  const bool ended = leave_or_wait(call);
   if (ended) vyc__call_collect(call, VYC_OK);
+  vyc__record_resume();
   vyc__leave(context, &scope);
   return ended;
 }
 
-/* Results in device memory cannot be dropped: who uses them next does not know of the call. */
 static void abandon_call(vyc_ticket *ticket) {
   vyc_worker_call *call = ticket->run;
   while (!vyc__ticket_is_done(ticket)) {
@@ -59,7 +77,7 @@ static void abandon_call(vyc_ticket *ticket) {
     if (atomic_compare_exchange_strong(&call->state, &expected, CALL_CLAIMED)) {
       if (call->ticket == ticket) {
         call->dropped = true;
-        if (call->held_count > 0 && wait_for_release(call)) break;
+        if (call->held_count > 0 && leave_buffers(call)) break;
       }
       vyc__call_set(call, CALL_FLIGHT);
       break;

@@ -108,7 +108,7 @@ static void give_back(vyc_worker *worker) {
   }
   if (worker->behind != NULL) context->driver->cuStreamDestroy(worker->behind);
   worker->behind = NULL;
-  vyc__pool_give(context, vyc__pinned_pool(context), worker->memory, 0);
+  vyc__pool_give_used(context, vyc__pinned_pool(context), worker->memory, worker->awaited, NULL);
   if (worker->more != NULL) vyc__pool_give(context, vyc__pinned_pool(context), worker->more, 0);
 }
 

@@ -64,6 +64,7 @@ typedef struct vyc_worker_call {
   vyc_scope *scope; /* of the thread that has the call, if it has entered quietly; or NULL */
   worker_part *parts; /* several, if it is spread over blocks */
   uint32_t part_count; /* in rings; 0: it has no slot */
+  uint32_t slot_count; /* of the first part, whose number is that of the last */
   bool dropped; /* its results are not wanted */
   uint32_t looks;
   vyc_block *slab; /* page-locked: the host arrays of the call, or of the last one; or NULL */
@@ -124,9 +125,10 @@ struct vyc_worker {
   uint64_t idle_ns, busy_ns;
   vyc_block *memory, *more; /* page-locked: rings; larger parameter blocks or NULL */
   _Atomic uint64_t launch_count, pause_count;
-  _Alignas(VYC_CACHE_LINE) vyc_claim claim; /* guards the rings, `behind` and the next six */
+  _Alignas(VYC_CACHE_LINE) vyc_claim claim; /* guards the rings, `behind` and the next seven */
   _Alignas(VYC_CACHE_LINE) uint64_t call_count;
   vyc_worker_call *ordered; /* see worker_order */
+  uint64_t awaited; /* slots of streams that have waited for answers */
   vyc_worker_call *held; /* waits until calls on the same memory have ended; see order.c */
   uint32_t turn; /* of the ring that got the last call */
   uint32_t hurried; /* so many launches are to end soon; see launch_it */
@@ -163,6 +165,9 @@ uint64_t vyc__ring_answer(const vyc_ring *ring, uint32_t number);
 /* The caller has the claim, and its block does not run, or `before` is withheld: the calls from it
  * on were not put. */
 void vyc__ring_take_back(vyc_ring *ring, uint32_t before);
+/* The caller has the claim, and its block does not run: the call that has this number, and has not
+ * been answered, does nothing. */
+void vyc__ring_empty(vyc_ring *ring, uint32_t number);
 /* Whether the call has been answered: then everything that it wrote can be read. */
 bool vyc__ring_is_answered(const vyc_ring *ring, uint32_t number);
 /* The same for all parts of a call, which may have none. */
@@ -219,6 +224,9 @@ vyc_status vyc__call_behind_slots(vyc_worker_call *call, uint64_t slots, const v
 vyc_status vyc__call_open_later(const vyc_worker_call *call, uint32_t number);
 /* Some call was behind work of a stream: VYC_NOT_READY, or a fault of that work. */
 vyc_status vyc__behind_ask(const vyc_worker *worker, vyc_scope *scope);
+/* For a call that nobody waits for any more: what uses its buffers later is ordered as behind a
+ * launch in call order, or it never begins. VYC_NOT_READY: neither can be done now. */
+vyc_status vyc__call_leave(const vyc_worker_call *call);
 /* No word is written to a ring any more. */
 vyc_status vyc__behind_finish(vyc_worker *worker, int64_t timeout_ns);
 

@@ -113,3 +113,8 @@ vyc_mutant(stops-again worker/ring.c worker-awaited-past-stop:worker-pause
 vyc_mutant(goes-until-stop worker/ring.c worker-awaited-past-stop:worker-pause
   "the schedule does not end"
   [=[return ring->has_stop ? launch_it(ring, until) : VYC_OK;]=] [=[return VYC_OK;]=])
+vyc_mutant(leaves-unordered worker/behind.c worker-call-left:launch
+  "launch behind a call that was left .* reads from"
+  [=[  VYC_TRY(wait_for_parts(&on, call));
+]=] [=[  (void)wait_for_parts;
+]=])

@@ -99,6 +99,7 @@
   X("worker-call", worker_call)                                                                    \
   X("worker-call-hot", worker_call_hot)                                                            \
   X("worker-call-spread", worker_call_spread)                                                      \
+  X("worker-call-left", worker_call_left)                                                          \
   X("worker-call-behind", worker_call_behind)                                                      \
   X("worker-calls", worker_calls)                                                                  \
   X("worker-awaited", worker_awaited)                                                              \

@@ -57,9 +57,9 @@ static void give_up(uint32_t number) {
   s->operation[explorer->current] = 0;
 }
 
-/* Returns false if the call has failed, or was given up. A release of the ticket waits for it. */
-static bool leave_call(vyc_ticket **ticket_out, const char *name, uint32_t thread,
-                       uint32_t blocks) {
+/* Returns its number, or 0 if the call has failed, or was given up. */
+static uint32_t leave_call(vyc_ticket **ticket_out, const char *name, uint32_t thread,
+                           uint32_t blocks) {
   scene *s = the_scene();
   scene_run run;
   const uint32_t number =
@@ -70,11 +70,11 @@ static bool leave_call(vyc_ticket **ticket_out, const char *name, uint32_t threa
   vyc_status status = vyc_worker_run(s->worker, ticket_out, 0, &run.run);
   if (status == VYC_E_TIMEOUT && *ticket_out == NULL) {
     give_up(number);
-    return false;
+    return 0;
   }
   if (status == VYC_E_TIMEOUT) status = VYC_OK;
   scene_leave(number, status);
-  return status == VYC_OK;
+  return status == VYC_OK ? number : 0;
 }
 
 /* A worker of several blocks gives each a part, of which each reads and writes all here; the next
@@ -84,6 +84,24 @@ void operate_worker_call_spread(uint32_t thread) {
   if (leave_call(&ticket, "call of a worker that is spread and left", thread, SPREAD_BLOCKS))
     call("call of a worker behind one that is spread", &the_scene()->x, &the_scene()->own[thread]);
   vyc_ticket_release(ticket);
+}
+
+/* What its caller leaves is then ordered as a launch in call order; or, where it was paused, it may
+ * never run. */
+void operate_worker_call_left(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_ticket *ticket = NULL;
+  const uint32_t call = leave_call(&ticket, "call of a worker that is released", thread, 1);
+  if (call == 0) return;
+  vyc_ticket_release(ticket);
+  s->order.list[call].failed |= s->pauses;
+  const uint32_t release = scene_enter((order_operation){.name = "release of a call",
+                                                         .stream = STREAM_CALLS,
+                                                         .flags = ORDER_WAITS_OTHER,
+                                                         .other = STREAM_WORKER},
+                                       BY_ITSELF, 0);
+  scene_leave(release, VYC_OK);
+  scene_launch("launch behind a call that was left", NULL, STREAM_CALLS, &s->own[thread], &s->out);
 }
 
 /* A launch on the stream comes behind the calls that were left. */

@@ -54,7 +54,9 @@ VYC_API vyc_status vyc_worker_create(vyc_worker **worker_out, vyc_prepared *entr
  * What is submitted to streams while the call runs is not ordered against it, except behind
  * vyc_stream_wait_worker. While the worker is paused the call waits. VYC_E_TIMEOUT: the call goes
  * on, and *ticket_out, unless ticket_out is NULL, owns it; if *ticket_out is NULL even so, the call
- * was not started. VYC_E_UNAVAILABLE: the worker was closed. */
+ * was not started. After vyc_ticket_release, a call with buffers that has not ended is ordered as a
+ * launch in call order at that time, or, if the worker is paused and the call has not begun, it
+ * never runs. VYC_E_UNAVAILABLE: the worker was closed. */
 VYC_API vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
                                   const vyc_run *run);
 /* The same without the wait, for host arrays; VYC_E_UNSUPPORTED for buffers. It waits only while
