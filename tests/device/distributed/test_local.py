@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
 from importlib import import_module
 
 import numpy as np
@@ -340,3 +341,21 @@ def test_an_exception_does_not_wait_for_what_never_ends(devices, monkeypatch, re
 
     assert xs[1].numpy().tolist() == [2.0] * 4
     assert devices[0].full(4, 3.0, vc.f32).numpy().tolist() == [3.0] * 4
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("count", [32, 33])
+def test_a_group_has_collectives_of_32_devices_at_most(devices, count):
+    """Devices that are opened again are others; each is a group of its own here."""
+    with ExitStack() as stack:
+        opened = [stack.enter_context(vc.Device("emulator:0")) for _ in range(count)]
+        comms = [stack.enter_context(vc.distributed.local([device])) for device in opened]
+        xs = [device.full(4, 3.0, vc.f32) for device in opened]
+        outs = [device.zeros(4, vc.f32) for device in opened]
+        refused = pytest.raises(ValueError, match="collectives of 32 devices at most") if count > 32 else nullcontext()
+        with refused, comms[0].group():
+            for comm, x, out in zip(comms, xs, outs, strict=True):
+                comm.all_reduce([x], out=[out])
+        expected = 0.0 if count > 32 else 3.0  # none of them, or all
+        for out in outs:
+            np.testing.assert_array_equal(np.full(4, expected, np.float32), out.numpy())
