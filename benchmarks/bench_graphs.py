@@ -8,12 +8,13 @@ steps through temporary arrays, on 2^26 f32. `independent`: 1,024 steps of one k
 the kernel on all of the bytes at once; and the same with a kernel whose outputs must be cleared. `symbol`: 1,000
 dependent steps that use one scalar symbol, with a value of its own for each replay, beside replays without one; `apart`
 are steps that cannot become one kernel. Their 99th percentile has a row of its own. `kinds`: 64 independent steps of
-eight kernels. `loop`: a thousand steps of a stencil on 1,024 elements, in a `repeat`. In all but `symbol` both forms
-replay and synchronize in turn; a figure is the median, in microseconds, of the whole. Results are compared before. The
-copy of `large` moves the bytes that it must move. "the driver alone" is a C program that launches the kernels of the
-fused graph, with the same parameters, as a graph of its own and waits for it, without taking turns with another one;
-that of `symbol` changes the value at each replay. Writes one JSON file and prints the table, with what each row is to
-reach. The exit code is 1 where a row misses that.
+eight kernels. `pairs`: 30 times two steps on 4 to 12 KiB, the second on the results of the first, as tables and as a
+kernel for each pair. `loop`: a thousand steps of a stencil on 1,024 elements, in a `repeat`. In all but `symbol` both
+forms replay and synchronize in turn; a figure is the median, in microseconds, of the whole. Results are compared
+before. The copy of `large` moves the bytes that it must move. "the driver alone" is a C program that launches the
+kernels of the fused graph, with the same parameters, as a graph of its own and waits for it, without taking turns with
+another one; that of `symbol` changes the value at each replay. Writes one JSON file and prints the table, with what
+each row is to reach. The exit code is 1 where a row misses that.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from harness.twins import driver_path
 from mathematics.results import write
 
 import vyre_cuda as vc
+from vyre_cuda.passes.floors import FLOORS, floors_of
+from vyre_cuda.records import replace
 
 SMALL, LARGE = 1 << 10, 1 << 26  # elements
 # An H200, replay and synchronize, in microseconds.
@@ -271,6 +274,31 @@ def kinds(device: vc.Device, rounds: int, *, judged: bool) -> list[Row]:
     ]
 
 
+def pairs(device: vc.Device, rounds: int, *, judged: bool) -> list[Row]:
+    first, second = (device.compile(step(place)) for place in range(2))
+    starts = [np.arange(SMALL * (1 + k % 3), dtype=np.float32) for k in range(30)]
+    some = [[device.array(start), *(device.zeros(start.size, vc.f32) for _ in range(2))] for start in starts]
+    floors = floors_of(device.properties.compute_capability)
+    graphs = []
+    for fuse, chains in ((False, floors.chains), (True, len(some)), (True, floors.chains)):
+        FLOORS[device.properties.compute_capability] = replace(floors, chains=chains)
+        with device.record(fuse=fuse) as graph:
+            for x, y, z in some:
+                first.launch(x, y, 0.5)
+                second.launch(y, z, 0.5)
+        graph.replay()
+        for (_, _, z), start in zip(some, starts, strict=True):
+            if z.numpy().tobytes() != (start * np.float32(0.25) + np.float32(1)).tobytes():
+                raise ValueError(f"30 pairs, fuse={fuse}: wrong results")
+        graphs.append(graph)
+    plain, merged, fused = medians(device, [graph.replay for graph in graphs], rounds)
+    return [
+        row("30 pairs, as recorded", graphs[0], plain, None, judged=judged),
+        row("30 pairs, a kernel each", graphs[1], merged, None, judged=judged),
+        row("30 pairs, fused", graphs[2], fused, merged, judged=judged),
+    ]
+
+
 def loop(device: vc.Device, times: int, rounds: int, *, judged: bool) -> list[Row]:
     b = vc.Builder("stencil", block=256)
     x = b.input("x", vc.f32)
@@ -337,6 +365,7 @@ def main() -> int:
             count = SYMBOL_STEPS if judged else 20
             rows += symbol(device, count, 2000 if judged else 5, apart=apart, judged=judged)
         rows += kinds(device, 1000 if judged else 5, judged=judged)
+        rows += pairs(device, 1000 if judged else 5, judged=judged)
         rows += loop(device, 1000 if judged else 10, 100 if judged else 2, judged=judged)
         content = {"unit": "us", "rows": [asdict(each) for each in rows]}
         print(write(options.output, "graphs", device, emulated, content))

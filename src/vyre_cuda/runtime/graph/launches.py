@@ -69,7 +69,8 @@ def value_of(step: LaunchStep, parameter: Parameter, given: Mapping[str, Any]) -
     return given[value.name] if isinstance(value, Symbol) else value
 
 
-def _geometry_of(step: LaunchStep, given: Mapping[str, Any]) -> Geometry:
+def geometry_of(step: LaunchStep, given: Mapping[str, Any]) -> Geometry:
+    """Raises the errors of a launch with other sizes than the program declares."""
     program = step.kernel.program
     extents = Extents(program)
     scalars: dict[str, int] = {}
@@ -98,4 +99,4 @@ def _launch_of(step: LaunchStep, given: Mapping[str, Any], memories: Memories) -
             is_symbol = isinstance(symbol, Symbol)
             scalars[parameter.name] = symbol.name if is_symbol else bits_of(parameter.type, value)
     options = merged.Options(kernel.precision, kernel.bounds, kernel.max_ulp)
-    return merged.Step(specialized(program, kernel.known), spans, scalars, _geometry_of(step, given), options)
+    return merged.Step(specialized(program, kernel.known), spans, scalars, geometry_of(step, given), options)
