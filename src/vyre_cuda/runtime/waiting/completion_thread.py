@@ -50,7 +50,7 @@ class Waiter:
             if not stopped:
                 self._start()
                 self._waiting[waiting] = None
-                self._changed.notify()
+                self._wake_up()
         if stopped:
             waiting.wake()
 
@@ -76,7 +76,7 @@ class Waiter:
             self._stopped = True
             left = list(self._waiting)
             self._waiting.clear()
-            self._changed.notify_all()  # several, where Ctrl-C came while the thread was started
+            self._wake_up()
             thread = self._thread
         for waiting in left:
             waiting.wake()
@@ -89,6 +89,10 @@ class Waiter:
             thread = threading.Thread(target=self._serve, name="vyre_cuda waiter", daemon=True)
             thread.start()  # if that fails, the next one that waits tries again
             self._thread = thread
+
+    def _wake_up(self) -> None:
+        """Also a second thread, and past a wake-up in whose middle Ctrl-C came, which a single one would be lost to."""
+        self._changed.notify_all()
 
     def _serve(self) -> None:
         exact_sleeps()
