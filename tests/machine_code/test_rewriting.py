@@ -25,8 +25,12 @@ let i = global_id.x
 
 
 def text(body: str) -> str:
-    """The PTX, in which registers have no numbers: operands of a sum may be exchanged."""
-    return re.sub(r"(%[a-z]+)\d+", r"\1", vc.ptx(vc.parse(HEADER + body)))
+    """The PTX, with the operands of each sum in order: they may be exchanged."""
+
+    def in_order(found: re.Match[str]) -> str:
+        return ", ".join([found[1], *sorted(found.groups()[1:])])
+
+    return re.sub(r"(add\.\w+ %\w+), (%\w+), (%\w+)", in_order, vc.ptx(vc.parse(HEADER + body)))
 
 
 AS_WRITTEN = {
@@ -51,6 +55,11 @@ end
 if greater(add(i, c), multiply(w, u32:3))
   store h[i], c
 end
+""",
+    "bits of a number that is used are taken from it": """
+let masked = bitwise_and(load(x[i]), u32:4095)
+store h[i], masked
+store h[w], bitwise_and(masked, u32:1)
 """,
     "a sum with two constants is not one with the first that both sides need": """
 if less_equal(add(add(i, u32:1024), u32:4), c)
@@ -81,6 +90,17 @@ store h[w], other
     long = text(f"{lets}store h[i], subtract(add(subtract(other, first), last), other)\n")
 
     assert long == text(f"{lets}store h[i], subtract(last, first)\n")
+
+
+def test_the_complement_of_a_narrow_number_is_in_the_range_of_its_type() -> None:
+    program = vc.parse(f"""{HEADER.replace("in x: u32", "in x: u16")}
+let one = load(x[i])
+store h[i], cast.u32(where(less(i, c), invert(one), one))
+""")
+    ops = [line.split()[0] for line in vc.ptx(program).splitlines() if ".b32 " in line]
+
+    assert "xor.b32" in ops
+    assert not {"not.b32", "and.b32"} & set(ops)
 
 
 @pytest.mark.skipif(not has_tools(), reason="no ptxas or no nvdisasm")

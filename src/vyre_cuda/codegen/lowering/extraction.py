@@ -244,6 +244,8 @@ class Extraction:
                 if link[arg] == arg:
                     known = loose[arg] if values[arg] is None else values[arg]
                 operands.append(self._loose(arg) if known is None else known)
+            if op == "invert" and type_.minimum == 0 and b.facts.range(operands[0])[1] <= type_.maximum:
+                return b.apply("bitwise_xor", operands[0], b.constant("u32", type_.maximum))  # it is in range then
             return b.apply(op, *operands)
         if op == "left_shift":
             count = terms.constant(args[1])

@@ -481,45 +481,45 @@ class Terms:
         return found
 
     def choose(self, class_: int) -> int:
-        """The form in which the class is computed now."""
-        best = self.best[class_]
+        """The form in which the class is computed now: at the same cost the one that was made first, as it is written,
+        because it has parts that others may share.
+        """
+        before = self.best[class_]
         forms = self.forms[class_]
-        if len(forms) > 1 and self.ops[best] not in ("leaf", "const"):
-            roots = (class_, *self.pending)
-            if self.ops[best] == "sum":
-                best, forms = self._of_values(class_, best)
-            price = self.cost(best, roots)
-            for form in forms:
-                if form == best:
-                    continue
-                # At the same cost not a sum: what is written has parts that others may share.
-                is_written = self.ops[best] == "sum" and self.ops[form] != "sum"
-                most = price + 1 if is_written and price < _NEVER else price
-                other = self.cost(form, roots, most)
-                if other < most:
-                    best, price = form, other
-            if not self._heavy.isdisjoint(forms):
-                best = self._nearest(forms, best, roots)
-            if best != self.best[class_]:
-                self.put(self.best, class_, best)
-                # Nothing that was made before it needs it, nor does one of its own forms.
-                self._heavy = {term for term in self._heavy if term < class_ or term in forms}
-                self._forget_weights()
+        if len(forms) == 1 or self.ops[before] in ("leaf", "const"):
+            return before
+        roots = (class_, *self.pending)
+        best, *others = sorted(forms)
+        price = self.cost(best, roots)
+        for form in others:
+            other = self.cost(form, roots, price)
+            if other < price:
+                best, price = form, other
+        if not self._heavy.isdisjoint(forms):
+            best = self._nearest(forms, best, roots)
+        elif self.ops[before] == "sum" and price > 1:
+            best = self._of_values(class_, before, best, roots, price)
+        if best != before:
+            self.put(self.best, class_, best)
+            # Nothing that was made before it needs it, nor does one of its own forms.
+            self._heavy = {term for term in self._heavy if term < class_ or term in forms}
+            self._forget_weights()
         return best
 
-    def _of_values(self, class_: int, best: int) -> tuple[int, tuple[int, ...]]:
-        """The sum by which a class is computed and all its forms, with one of classes that have values."""
+    def _of_values(self, class_: int, sum_: int, best: int, roots: tuple[int, ...], price: int) -> int:
+        """The best form of a class, or one of its sums with classes that have values, if that costs less."""
         type_ = self.types[class_]
-        form = linear.of_values(self, self.attrs[best], type_)
-        if form is not None:
-            best = self._append(None, "sum", type_, tuple([self.find(term) for term, _ in form.terms]), form)
-            self.link[best] = class_
-            self.put(self.forms, class_, (*self.forms[class_], best))
-            self.put(self.best, class_, best)
-            self._forget_costs()
-            if self.fired is not None:
-                self.fired.append(("linear_form", class_, class_))
-        return best, self.forms[class_]
+        least = self.cost(sum_, roots) - self._weight(sum_) + (2 if type_.bits == 64 else 1)
+        form = linear.of_values(self, self.attrs[sum_], type_) if least < price else None
+        if form is None:
+            return best
+        made = self._append(None, "sum", type_, tuple([self.find(term) for term, _ in form.terms]), form)
+        self.link[made] = class_
+        self.put(self.forms, class_, (*self.forms[class_], made))
+        if self.fired is not None:
+            self.put(self.best, class_, made)
+            self.fired.append(("linear_form", class_, class_))
+        return made if self.cost(made, roots, price) < price else best
 
     def sums_above(self, class_: int) -> Iterator[tuple[int, Affine]]:
         """Classes that have values, and their linear forms, which are made of this one in few steps."""
