@@ -127,6 +127,14 @@ def test_types_must_be_of_this_package(device: vc.Device) -> None:
         device.array([1.0])
 
 
+@pytest.mark.parametrize(
+    ("given", "type_"), [(np.uint64, "u64"), (np.dtype("f8"), "f64"), ("int16", "i16"), (bool, "bool_"), (None, "f32")]
+)
+def test_a_dtype_in_place_of_a_type_is_told_its_type(device: vc.Device, given: object, type_: str) -> None:
+    with pytest.raises(TypeError, match=rf"\(write vc\.{type_}\)"):
+        device.zeros(3, given)  # type: ignore[arg-type]
+
+
 def test_memory_statistics_follow_allocation_and_release(own_device: vc.Device) -> None:
     before = own_device.memory_stats()
     array = own_device.zeros(1 << 20, vc.f32)

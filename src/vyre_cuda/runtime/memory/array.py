@@ -366,5 +366,13 @@ for _name in _ABSENT:
 
 def dtype_of(type_: Type) -> np.dtype[Any]:
     if not isinstance(type_, Type):
-        raise TypeError(f"{type_!r} is not a type of this package (write vc.f32)")
+        raise TypeError(f"{type_!r} is not a type of this package (write vc.{_same_for_arrays(type_) or 'f32'})")
     return type_.dtype
+
+
+def _same_for_arrays(given: Any) -> Type | None:
+    """The type whose arrays have the dtype that was given instead."""
+    try:
+        return None if given is None else by_dtype(np.dtype(given))
+    except (TypeError, ValueError):
+        return None
