@@ -146,7 +146,7 @@ def main() -> int:
             "seed": options.seed,
             "sets": {name: [asdict(row) for row in rows] for name, rows in found.items()},
         }
-        options.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        options.output.write_text(json.dumps(document) + "\n", encoding="utf-8")
     return int(any(row.is_worse for rows in found.values() for row in rows))
 
 
