@@ -149,7 +149,7 @@ static void a_pause_holds_calls_up(void) {
   OK(vyc_context_synchronize(context)); /* the call is late, not its arrays */
   CHECK(vyc_worker_pause_wait(worker, 0) == VYC_E_INVALID);
   OK(vyc_worker_pause(worker, -1));
-  OK(vyc_worker_pause_wait(worker, 0));
+  OK(vyc_worker_pause_wait(worker, -1));
   OK(vyc_worker_stats_get(worker, &stats));
   CHECK(stats.running == 0);
   CHECK(add(h, d, 1000000) == VYC_E_TIMEOUT);
