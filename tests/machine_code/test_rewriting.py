@@ -103,6 +103,14 @@ store h[i], cast.u32(where(less(i, c), invert(one), one))
     assert not {"not.b32", "and.b32"} & set(ops)
 
 
+@pytest.mark.parametrize("sum_", ["add_saturate(one, i32:2)", "add_saturate(i32:2, one)"])
+def test_a_saturating_sum_with_a_constant_has_a_constant_limit(sum_: str) -> None:
+    header = HEADER.replace("in x: u32", "in x: i32").replace("inout h: u32", "inout h: i32")
+    ptx = vc.ptx(vc.parse(f"{header}let one = load(x[i])\nstore h[i], {sum_}\n"))
+
+    assert "shr.s32" not in ptx
+
+
 @pytest.mark.skipif(not has_tools(), reason="no ptxas or no nvdisasm")
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["corpus", "examples"])

@@ -148,7 +148,8 @@ def add_saturate(b: Builder, type_: Type, left: int, right: int) -> int:
         return b.apply("add", b.apply("minimum", left, b.apply("invert", right)), right)
     total = b.apply("add", left, right)
     overflow = b.apply("bitwise_and", b.apply("bitwise_xor", left, total), b.apply("bitwise_xor", right, total))
-    return _saturated(b, type_, left, total, overflow)
+    # Where it overflows both have the same sign; that of a constant needs no instruction.
+    return _saturated(b, type_, right if b.is_constant(right) else left, total, overflow)
 
 
 def subtract_saturate(b: Builder, type_: Type, left: int, right: int) -> int:
