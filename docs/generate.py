@@ -163,7 +163,8 @@ Any NaN counts as equal to any other, because the sign and payload of a computed
 only move bits (`copysign`, `where`, `bitcast`, and `signbit`, which reads one) these are compared too.
 Operands are combinations of edge values (zeros, ones, extremes, subnormals, infinities, NaN, powers of two and their \
 neighbors) and random bit patterns.
-A cell is empty if the op does not exist for the type; **none** marks a cell without a comparison.
+A cell is empty if the op does not exist for the type, or, of a table of `bf16`, because NumPy alone has no such \
+array; **none** marks a cell without a comparison.
 
 To record a run:
 
