@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
 from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.program import Program, ProgramSource, no_program, program_of
-from vyre_cuda.passes.specialize import specialized
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.passes import specialize as specializing
+else:
+    specializing = later("vyre_cuda.passes.specialize")
 
 
 def ptx(
@@ -54,5 +59,6 @@ def ptx(
     if found is None:
         raise no_program("ptx takes a Program", program)
     check(found)
-    body = specialized(found, known_values(found, specialize))
+    known = known_values(found, specialize)
+    body = specializing.specialized(found, known) if known else found
     return lower(body, Target.parse(target), precision=precision, bounds=bounds, max_ulp=max_ulp).ptx
