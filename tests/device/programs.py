@@ -125,3 +125,15 @@ def rotate_in_place() -> vc.Program:
     with b.if_(i < x.size):
         x[i] = taken
     return b.build()
+
+
+def reach() -> vc.Program:
+    """out = x, read `far` elements further; without checks of bounds, a fault where no memory is"""
+    b = vc.Builder("reach", block=64)
+    x = b.input("x", vc.u64)
+    out = b.output("out", vc.u64, size=x.size)
+    far = b.scalar("far", vc.u64)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < out.size):
+        out[i] = x[vc.u64(i) + far]
+    return b.build()

@@ -112,11 +112,16 @@ def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[.
     return run
 
 
+def require_two(there: int) -> None:
+    """The machine decides what a test of two ranks can do, so it is skipped, and does not pass, where there is one."""
+    if there < 2:
+        pytest.skip("there is one device")
+
+
 @pytest.fixture
 def both(start: Callable[..., list[tuple[int, str]]], gpus: int) -> Callable[..., list[str]]:
     """Runs a scene on two ranks, which must end well, and gives what each has printed."""
-    if gpus < 2:
-        pytest.skip("there is one device")
+    require_two(gpus)
 
     def run(scene: str, small: int | None = None) -> list[str]:
         ended = start(scene, LAUNCHERS["torchrun"], 2, small=small)
@@ -129,8 +134,7 @@ def both(start: Callable[..., list[tuple[int, str]]], gpus: int) -> Callable[...
 @pytest.fixture
 def pair(comm: vc.distributed.LocalCommunicator) -> vc.distributed.LocalCommunicator:
     """The same, where there are two."""
-    if comm.size < 2:
-        pytest.skip("there is one device")
+    require_two(comm.size)
     return comm
 
 
@@ -138,5 +142,5 @@ def pair(comm: vc.distributed.LocalCommunicator) -> vc.distributed.LocalCommunic
 def _is_enough(request: pytest.FixtureRequest) -> None:
     """What only the emulator can do here is done to one device of two."""
     of_groups = {"comm", "devices", "start"} & set(request.fixturenames)
-    if EMULATED < 2 and of_groups and request.node.get_closest_marker("emulator") is not None:
-        pytest.skip("there is one device")
+    if of_groups and request.node.get_closest_marker("emulator") is not None:
+        require_two(EMULATED)

@@ -19,19 +19,9 @@ BEGIN = """
 import json, sys, threading, numpy as np, vyre_cuda as vc
 from tests.device import programs
 
-def reach():
-    b = vc.Builder("reach", block=64)
-    x = b.input("x", vc.u64)
-    out = b.output("out", vc.u64, size=x.size)
-    far = b.scalar("far", vc.u64)
-    i = b.let("i", vc.global_id.x)
-    with b.if_(i < out.size):
-        out[i] = x[vc.u64(i) + far]
-    return b.build()
-
 name, blocks, far = sys.argv[1], int(sys.argv[2]), np.uint64(int(sys.argv[3]))
 device = vc.Device(int(name) if name.isdigit() else name)
-reaching, saxpy = device.compile(reach(), bounds="off"), device.compile(programs.saxpy())
+reaching, saxpy = device.compile(programs.reach(), bounds="off"), device.compile(programs.saxpy())
 worker = device.worker([reaching, saxpy], blocks=blocks, idle=30.0)
 X, Y = np.arange(100, dtype=np.uint64), np.arange(100, dtype=np.float32)
 near = np.uint64(0)

@@ -20,18 +20,12 @@ LIMIT = 60.0  # seconds
 
 FULL = """
 import sys, numpy as np, vyre_cuda as vc
+from tests.device import programs
 from vyre_cuda.runtime.worker.worker import Worker
 
-b = vc.Builder("reach", block=64)
-x = b.input("x", vc.u64)
-out = b.output("out", vc.u64, size=x.size)
-far = b.scalar("far", vc.u64)
-i = b.let("i", vc.global_id.x)
-with b.if_(i < out.size):
-    out[i] = x[vc.u64(i) + far]
 name, far = sys.argv[1], np.uint64(int(sys.argv[2]))
 device = vc.Device(int(name) if name.isdigit() else name)
-reaching, X = device.compile(b.build(), bounds="off"), np.arange(100, dtype=np.uint64)
+reaching, X = device.compile(programs.reach(), bounds="off"), np.arange(100, dtype=np.uint64)
 worker = Worker(device, [reaching], idle=60.0, busy=60.0)
 worker.pause()
 pending = [worker.submit(reaching, X, far) for _ in range(64)]
