@@ -4,9 +4,10 @@ python bench_distributed.py                                 all CUDA devices of 
 python bench_distributed.py --device emulator --quick --output somewhere    shows that it works, with a fake libnccl
 
 "waited" is the median time of one collective from its call until all devices have done it, "in a row" the time of each
-of many; "host" is what one call takes the caller, in each of two processes that joined as under torchrun. Results of
-all-reduces are compared with NumPy. "graph" is a recorded graph of one all-reduce, "further" what each of more costs in
-it. Rows of torch.distributed are there where PyTorch with NCCL is installed.
+of many; rows of "host" are what one call takes the caller, in each of two processes that joined as under torchrun, and
+as "ours, local" in one process for all devices. Results of all-reduces are compared with NumPy. "graph" is a recorded
+graph of one all-reduce, "further" what each of more costs in it. Rows of torch.distributed are there where PyTorch with
+NCCL is installed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -144,26 +146,64 @@ def host_of(call: Callable[[], object], wait: Callable[[], object], rounds: int)
     return min(medians)
 
 
-def rank_ours(kind: str, rounds: int) -> float:
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all")
+N = 1024  # elements of the larger array
+
+
+def sizes_of(collective: str, ranks: int) -> tuple[int, int]:
+    """Elements of what is given and of the result."""
+    return N // ranks if collective == "all_gather" else N, N // ranks if collective == "reduce_scatter" else N
+
+
+def rank_ours(kind: str, rounds: int) -> list[float]:
+    found = []
     with vc.Device(f"{kind}:{os.environ['LOCAL_RANK']}") as device, vc.distributed.join(device, timeout=60) as comm:
-        x = device.zeros(1024, vc.f32)
-        return host_of(lambda: comm.all_reduce(x), device.synchronize, rounds)
+        for collective in COLLECTIVES:
+            x, out = (device.zeros(n, vc.f32) for n in sizes_of(collective, comm.size))
+            call = partial(getattr(comm, collective), x, out=out)
+            found.append(host_of(call, device.synchronize, rounds))
+    return found
 
 
-def rank_torch(_: str, rounds: int) -> float:
+def rank_torch(_: str, rounds: int) -> list[float]:
     import torch
     import torch.distributed as dist
 
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
-    x = torch.zeros(1024, device="cuda")
-    found = host_of(lambda: dist.all_reduce(x), torch.cuda.synchronize, rounds)
+    found = []
+    for collective in COLLECTIVES:
+        x, out = (torch.zeros(n, device="cuda") for n in sizes_of(collective, dist.get_world_size()))
+        call = {
+            "all_reduce": partial(dist.all_reduce, x),
+            "all_gather": partial(dist.all_gather_into_tensor, out, x),
+            "reduce_scatter": partial(dist.reduce_scatter_tensor, out, x),
+            "broadcast": partial(dist.broadcast, x, 0),
+            "all_to_all": partial(dist.all_to_all_single, out, x),
+        }[collective]
+        found.append(host_of(call, torch.cuda.synchronize, rounds))
     dist.destroy_process_group()
     return found
 
 
-def in_processes(way: str, kind: str, rounds: int) -> Figure | None:
-    """Two processes of this file, with what torchrun would set; None where they cannot run."""
+def host_of_local(devices: list[vc.Device], rounds: int) -> list[Figure]:
+    found = []
+    with vc.distributed.local(devices) as comm:
+        for collective in COLLECTIVES:
+            given, made = sizes_of(collective, len(devices))
+            xs, outs = ([device.zeros(n, vc.f32) for device in devices] for n in (given, made))
+            call = partial(getattr(comm, collective), xs, out=outs)
+            host = host_of(call, lambda: wait_for(devices), rounds)
+            found.append(Figure(host_row(collective), "ours, local", 4 * N, host, host))
+    return found
+
+
+def host_row(collective: str) -> str:
+    return "host" if collective == "all_reduce" else f"host {collective}"
+
+
+def in_processes(way: str, kind: str, rounds: int) -> list[Figure]:
+    """Two processes of this file, with what torchrun would set; none where they cannot run."""
     port = 29600 if way == "ours" else 29700
     processes = [
         subprocess.Popen(
@@ -178,9 +218,11 @@ def in_processes(way: str, kind: str, rounds: int) -> Figure | None:
     ]
     outputs = [process.communicate(timeout=180)[0] for process in processes]
     if any(process.returncode != 0 for process in processes):
-        return None
-    host = max(float(output.split()[-1]) for output in outputs)
-    return Figure("host", "ours" if way == "ours" else "torch.distributed", 4096, host, host)
+        return []
+    name = "ours" if way == "ours" else "torch.distributed"
+    of_ranks = [map(float, output.split()[-len(COLLECTIVES) :]) for output in outputs]
+    hosts = zip(COLLECTIVES, map(max, *of_ranks), strict=True)
+    return [Figure(host_row(collective), name, 4 * N, host, host) for collective, host in hosts]
 
 
 def has_torch() -> bool:
@@ -193,8 +235,8 @@ def has_torch() -> bool:
 
 
 def table(figures: list[Figure]) -> str:
-    lines = [f"{'row':12}{'way':20}{'bytes':>12}{'waited us':>12}{'in a row us':>13}"]
-    lines += [f"{f.row:12}{f.way:20}{f.bytes:12}{f.waited_us:12.2f}{f.in_a_row_us:13.2f}" for f in figures]
+    lines = [f"{'row':20}{'way':20}{'bytes':>12}{'waited us':>12}{'in a row us':>13}"]
+    lines += [f"{f.row:20}{f.way:20}{f.bytes:12}{f.waited_us:12.2f}{f.in_a_row_us:13.2f}" for f in figures]
     return "\n".join(lines)
 
 
@@ -208,7 +250,7 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parsed(__doc__, words, quick="two sizes, five rounds", add=add_words_of_ranks)
     if options.rank:
         rank = {"ours": rank_ours, "torch": rank_torch}[options.rank]
-        print(rank(options.device, options.rounds), flush=True)
+        print(*rank(options.device, options.rounds), flush=True)
         return 0
     kind = options.device
     count = sum(info.kind == kind for info in vc.devices())
@@ -219,16 +261,15 @@ def main(words: Sequence[str] | None = None) -> int:
     rounds = 5 if options.quick else 200
     sizes = SIZES[:2] if options.quick else SIZES
     devices = [vc.Device(f"{kind}:{number}") for number in range(count)]
-    figures = ours(devices, sizes, rounds)
+    figures = ours(devices, sizes, rounds) + host_of_local(devices, rounds)
     for device in devices:
         device.close()
     if kind == "cuda":
         with tempfile.TemporaryDirectory() as folder:
             figures += from_c(count, Path(folder))
-    host = in_processes("ours", kind, rounds)
-    figures += [host] if host is not None else []
-    torch_host = in_processes("torch", kind, rounds) if kind == "cuda" and has_torch() else None
-    figures += [torch_host] if torch_host is not None else []
+    figures += in_processes("ours", kind, rounds)
+    if kind == "cuda" and has_torch():
+        figures += in_processes("torch", kind, rounds)
     print(table(figures))
     written(options, devices[0], "distributed", figures, gpus=count)
     return 0

@@ -126,20 +126,26 @@ static vyc_status capture(vyc_communicator *c, vyc_capturing *capturing, vyc_end
   return status == VYC_OK ? take_ends(capturing, ends_out) : status;
 }
 
-static bool is_one_shot(vyc_communicator *c, const vyc_collective *w) {
-  return w->kind == VYC_ALL_REDUCE && vyc__one_shot_takes(c, vyc__collective_bytes(c, w, false));
-}
+/* What is for NCCL; `all` has room for each collective. */
+typedef struct rest {
+  vyc_collective *all;
+  uint32_t count;
+} rest;
 
 /* The lock is held. Kernels one behind the other, since they count in the same memory; then
  * *last_out is the last of them. */
 static vyc_status add_one_shots(vyc_communicator *c, CUgraphNode *last_out, uint32_t *one_shots_out,
                                 CUgraph into, const vyc_ends *behind, const vyc_collective *all,
-                                uint32_t count) {
+                                uint32_t count, rest *rest) {
   vyc_ends next = *behind;
   CUgraphNode node = NULL;
   for (uint32_t i = 0; i < count; i++) {
     const uint64_t bytes = vyc__collective_bytes(c, &all[i], false);
-    if (!is_one_shot(c, &all[i]) || bytes == 0) continue;
+    if (!vyc__one_shot_takes(c, &all[i])) {
+      rest->all[rest->count++] = all[i];
+      continue;
+    }
+    if (bytes == 0) continue;
     VYC_TRY(vyc__one_shot_node(c, &node, into, &next, &all[i], bytes));
     *last_out = node;
     next = (vyc_ends){last_out, 1};
@@ -151,16 +157,13 @@ static vyc_status add_one_shots(vyc_communicator *c, CUgraphNode *last_out, uint
 /* The lock is held. */
 static vyc_status make_nodes(vyc_communicator *c, vyc_capturing *capturing, vyc_ends *ends_out,
                              uint32_t *one_shots_out, CUgraph into, const vyc_ends *behind,
-                             const vyc_collective *all, uint32_t count, vyc_collective *rest) {
+                             const vyc_collective *all, uint32_t count, rest *rest) {
   CUgraphNode last = NULL;
-  uint32_t rest_count = 0;
   VYC_TRY(vyc__communicator_may_run(c, "graph"));
-  VYC_TRY(add_one_shots(c, &last, one_shots_out, into, behind, all, count));
-  for (uint32_t i = 0; i < count; i++)
-    if (!is_one_shot(c, &all[i])) rest[rest_count++] = all[i];
+  VYC_TRY(add_one_shots(c, &last, one_shots_out, into, behind, all, count, rest));
   const vyc_ends after_kernels = {&last, 1};
   const vyc_ends *after = *one_shots_out > 0 ? &after_kernels : behind;
-  if (rest_count > 0) return capture(c, capturing, ends_out, into, after, rest, rest_count);
+  if (rest->count > 0) return capture(c, capturing, ends_out, into, after, rest->all, rest->count);
   ends_out->nodes = malloc((after->count + 1) * sizeof *ends_out->nodes);
   if (ends_out->nodes == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   if (after->count > 0) memcpy(ends_out->nodes, after->nodes, after->count * sizeof *after->nodes);
@@ -174,13 +177,13 @@ vyc_status vyc__collectives_capture(vyc_communicator *c, vyc_capturing *capturin
                                     uint32_t count) {
   *ends_out = (vyc_ends){0};
   *one_shots_out = 0;
-  vyc_collective *rest = malloc(count * sizeof *rest);
-  if (rest == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  rest rest = {.all = malloc(count * sizeof *rest.all)};
+  if (rest.all == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   pthread_mutex_lock(&c->lock);
   const vyc_status status =
-      make_nodes(c, capturing, ends_out, one_shots_out, into, behind, all, count, rest);
+      make_nodes(c, capturing, ends_out, one_shots_out, into, behind, all, count, &rest);
   pthread_mutex_unlock(&c->lock);
-  free(rest);
+  free(rest.all);
   return status;
 }
 

@@ -119,10 +119,7 @@ int vyc__nccl_give(const vyc_communicator *c, const vyc_collective *w, CUstream 
 _Thread_local bool vyc__is_starting;
 
 /* The lock is held. */
-static vyc_status give(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
-  const uint64_t bytes = w->count * element_bytes[w->type];
-  if (w->kind == VYC_ALL_REDUCE && vyc__one_shot_takes(c, bytes))
-    return vyc__one_shot_give(c, w, bytes, stream); /* which does not wait */
+static vyc_status give_to_nccl(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
   if (!vyc__is_starting) vyc__call_begins(c);
   const int result = vyc__nccl_give(c, w, stream);
   if (!vyc__is_starting) vyc__call_ends(c);
@@ -162,12 +159,15 @@ void vyc__collective_note(vyc_communicator *c, const vyc_collective *w, CUstream
   atomic_store_explicit(&c->digest, digest, release);
 }
 
-vyc_status vyc__collective_give(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
+vyc_status vyc__collective_give(const vyc_noted *n) {
+  vyc_communicator *c = n->communicator;
+  const vyc_collective *w = &n->collective;
+  const CUstream stream = n->on.stream;
   pthread_mutex_lock(&c->lock);
   vyc_status status = vyc__communicator_check(c, names[w->kind]);
   if (status == VYC_OK) {
     vyc__collective_note(c, w, stream);
-    status = give(c, w, stream);
+    status = n->is_one_shot ? vyc__one_shot_give(c, w, stream) : give_to_nccl(c, w, stream);
   }
   pthread_mutex_unlock(&c->lock);
   return status;

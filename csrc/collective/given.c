@@ -118,17 +118,18 @@ static vyc_status prepare(vyc_noted *n) {
   return VYC_OK;
 }
 
-static bool is_one_shot(const vyc_communicator *c, const vyc_collective *w) {
-  return w->kind == VYC_ALL_REDUCE && vyc__one_shot_takes(c, vyc__collective_bytes(c, w, false));
+static vyc_noted noted_of(vyc_communicator *communicator, const vyc_collective *collective) {
+  return (vyc_noted){.communicator = communicator,
+                     .collective = *collective,
+                     .is_one_shot = vyc__one_shot_takes(communicator, collective)};
 }
 
 static vyc_status give_alone(const vyc_noted *n) {
   vyc_communicator *c = n->communicator;
-  if (VYC_LIKELY(is_one_shot(c, &n->collective)))
-    return vyc__collective_give(c, &n->collective, n->on.stream);
+  if (VYC_LIKELY(n->is_one_shot)) return vyc__collective_give(n);
   if (vyc__may_be_kept(c, &n->collective)) return vyc__collectives_start(c->nccl, n, 1);
   VYC_TRY(vyc__take_turns(n, 1));
-  const vyc_status status = vyc__collective_give(c, &n->collective, n->on.stream);
+  const vyc_status status = vyc__collective_give(n);
   vyc__claim_drop(&c->turn);
   return status;
 }
@@ -140,12 +141,11 @@ static vyc_status run(vyc_noted *n) {
   return after(n);
 }
 
-static vyc_status run_checked(vyc_communicator *communicator, const vyc_collective *collective) {
-  vyc_context *context = communicator->child.context;
-  vyc_noted n = {.communicator = communicator, .collective = *collective};
+static vyc_status run_entered(vyc_noted *n) {
+  vyc_context *context = n->communicator->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(context, &scope));
-  const vyc_status status = run(&n);
+  const vyc_status status = run(n);
   vyc__leave(context, &scope);
   return status;
 }
@@ -153,81 +153,74 @@ static vyc_status run_checked(vyc_communicator *communicator, const vyc_collecti
 vyc_status vyc_communicator_run(vyc_communicator *communicator, const vyc_collective *collective) {
   VYC_REQUIRE(communicator != NULL && collective != NULL);
   VYC_TRY(vyc__collective_check(communicator, collective));
-  return run_checked(communicator, collective);
+  vyc_noted n = noted_of(communicator, collective);
+  return run_entered(&n);
 }
 
 /* ---- one for each of several devices --------------------------------------------------------- */
 
-#define MOST_TOGETHER 8u /* on the stack */
+static vyc_status run_each(vyc_noted *all, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) VYC_TRY(run_entered(&all[i]));
+  return VYC_OK;
+}
+
+/* The group that the thread has begun keeps all of them, or is cancelled. */
+static vyc_status run_in_group(vyc_noted *all, uint32_t count) {
+  const vyc_status status = run_each(all, count);
+  if (status != VYC_OK) vyc_collectives_cancel();
+  return status;
+}
 
 /* Whether NCCL has no part in them; then none waits in its call for that of another device. With
  * memory of other devices they would be ordered with these in between. */
-static bool go_in_one_shot(vyc_communicator *const *communicators, const vyc_collective *all,
-                           uint32_t count) {
+static bool go_in_one_shot(const vyc_noted *all, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    if (!is_one_shot(communicators[i], &all[i]) || all[i].in->peer != NULL ||
-        all[i].out->peer != NULL)
+    if (!all[i].is_one_shot || all[i].collective.in->peer != NULL ||
+        all[i].collective.out->peer != NULL)
       return false;
   return true;
 }
 
-static vyc_status run_each(vyc_communicator *const *communicators, const vyc_collective *all,
-                           uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) VYC_TRY(run_checked(communicators[i], &all[i]));
-  return VYC_OK;
-}
-
-static vyc_status run_in_one_shot(vyc_communicator *const *communicators, const vyc_collective *all,
-                                  uint32_t count) {
+static vyc_status run_in_one_shot(vyc_noted *all, uint32_t count) {
   vyc_together t;
   t.count = 0;
-  for (uint32_t i = 0; i < count; i++) vyc__together_add(&t, communicators[i]->child.context);
+  for (uint32_t i = 0; i < count; i++) vyc__together_add(&t, all[i].communicator->child.context);
   vyc__together_begin(&t);
-  const vyc_status status = run_each(communicators, all, count);
+  const vyc_status status = run_each(all, count);
   vyc__together_end(&t);
-  return status;
-}
-
-static vyc_status run_group(vyc_communicator *const *communicators, const vyc_collective *all,
-                            uint32_t count) {
-  VYC_TRY(vyc_collectives_begin());
-  const vyc_status status = run_each(communicators, all, count);
-  if (status == VYC_OK) return vyc_collectives_end();
-  vyc_collectives_cancel();
   return status;
 }
 
 /* A group that is whole: nothing is kept beyond the call. The contexts are entered one in the other
  * and left in the opposite order, each current again for what follows its work. */
-static vyc_status run_together(vyc_communicator *const *communicators, const vyc_collective *all,
-                               uint32_t count) {
-  vyc_noted n[MOST_TOGETHER];
-  vyc_scope scopes[MOST_TOGETHER];
+static vyc_status run_together(vyc_noted *all, uint32_t count) {
+  vyc_scope scopes[VYC_MOST_TOGETHER];
   uint32_t entered = 0;
   vyc_status status = VYC_OK;
   while (status == VYC_OK && entered < count) {
-    n[entered] = (vyc_noted){.communicator = communicators[entered], .collective = all[entered]};
-    status = vyc__enter_warm(communicators[entered]->child.context, &scopes[entered]);
-    if (status == VYC_OK) status = prepare(&n[entered++]);
+    status = vyc__enter_warm(all[entered].communicator->child.context, &scopes[entered]);
+    if (status == VYC_OK) status = prepare(&all[entered++]);
   }
-  if (status == VYC_OK) status = vyc__collectives_start(communicators[0]->nccl, n, count);
+  if (status == VYC_OK) status = vyc__collectives_start(all[0].communicator->nccl, all, count);
   while (entered-- > 0) {
-    if (status == VYC_OK) status = after(&n[entered]);
-    vyc__leave(communicators[entered]->child.context, &scopes[entered]);
+    if (status == VYC_OK) status = after(&all[entered]);
+    vyc__leave(all[entered].communicator->child.context, &scopes[entered]);
   }
   return status;
 }
 
 vyc_status vyc_collectives_run(vyc_communicator *const *communicators,
                                const vyc_collective *collectives, uint32_t count) {
+  vyc_noted all[VYC_MOST_TOGETHER];
   VYC_REQUIRE(count == 0 || (communicators != NULL && collectives != NULL));
+  if (count > VYC_MOST_TOGETHER) return vyc__too_many_together();
   for (uint32_t i = 0; i < count; i++) {
     VYC_REQUIRE(communicators[i] != NULL);
     VYC_TRY(vyc__collective_check(communicators[i], &collectives[i]));
     VYC_TRY(vyc__communicator_may_run(communicators[i], vyc__collective_name(&collectives[i])));
+    all[i] = noted_of(communicators[i], &collectives[i]);
   }
-  if (mine.depth > 0 || count > MOST_TOGETHER) return run_group(communicators, collectives, count);
-  return go_in_one_shot(communicators, collectives, count)
-             ? run_in_one_shot(communicators, collectives, count)
-             : run_together(communicators, collectives, count);
+  if (count == 0) return VYC_OK;
+  if (mine.depth > 0) return run_in_group(all, count);
+  return go_in_one_shot(all, count) ? run_in_one_shot(all, count) : run_together(all, count);
 }

@@ -62,9 +62,11 @@ vyc_status vyc__one_shot_check(const vyc_communicator *c, uint64_t most_bytes) {
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-bool vyc__one_shot_takes(const vyc_communicator *c, uint64_t bytes) {
+bool vyc__one_shot_takes(const vyc_communicator *c, const vyc_collective *w) {
+  if (w->kind != VYC_ALL_REDUCE) return false;
   const vyc_one_shot *o = atomic_load_explicit(&c->one_shot, memory_order_acquire);
-  return o != NULL && bytes <= atomic_load_explicit(&o->limit, memory_order_relaxed);
+  return o != NULL && vyc__collective_bytes(c, w, false) <=
+                          atomic_load_explicit(&o->limit, memory_order_relaxed);
 }
 
 static vyc_status record_order(vyc_context *context, vyc_one_shot *o, CUstream stream) {
@@ -183,9 +185,9 @@ static vyc_status launch(vyc_communicator *c, vyc_one_shot *o, const vyc_collect
   return status == VYC_OK ? ended : status;
 }
 
-vyc_status vyc__one_shot_give(vyc_communicator *c, const vyc_collective *w, uint64_t bytes,
-                              CUstream stream) {
+vyc_status vyc__one_shot_give(vyc_communicator *c, const vyc_collective *w, CUstream stream) {
   vyc_one_shot *o = atomic_load(&c->one_shot);
+  const uint64_t bytes = vyc__collective_bytes(c, w, false);
   vyc_scope scope;
   if (bytes == 0) return VYC_OK;
   if (VYC_LIKELY(!vyc__is_starting))

@@ -58,11 +58,8 @@ struct vyc_communicator {
 
 /* ---- collective.c ---- */
 
-/* The checks of a collective, and NCCL's call of it on a stream, without anything else. */
 vyc_status vyc__collective_check(const vyc_communicator *communicator,
                                  const vyc_collective *collective);
-vyc_status vyc__collective_give(vyc_communicator *communicator, const vyc_collective *collective,
-                                CUstream stream);
 const char *vyc__collective_name(const vyc_collective *collective);
 /* How many bytes it reads, or writes. */
 uint64_t vyc__collective_bytes(const vyc_communicator *communicator,
@@ -78,16 +75,22 @@ void vyc__call_ends(vyc_communicator *communicator);
 void vyc__collective_note(vyc_communicator *communicator, const vyc_collective *collective,
                           CUstream stream);
 
-/* ---- starting.c ---- */
-
-/* One collective of a group, whose buffers are held until it ends. */
+/* One collective on its way to a stream; those of a group hold their buffers until it ends. */
 typedef struct vyc_noted {
   vyc_communicator *communicator;
   vyc_collective collective;
+  bool is_one_shot;
   vyc_launch_stream on;
   uint32_t taken;
 } vyc_noted;
 
+/* Give it to its stream, without anything else. */
+vyc_status vyc__collective_give(const vyc_noted *noted);
+
+/* ---- starting.c ---- */
+
+/* More than VYC_MOST_TOGETHER devices. */
+vyc_status vyc__too_many_together(void);
 vyc_status vyc__collectives_start(const vyc_nccl *nccl, const vyc_noted *all, uint32_t count);
 /* The communicators of all are this thread's to use NCCL with, until it drops `turn` of each.
  * Refused where it is inside a call of one of them, asking its host. */
@@ -188,11 +191,11 @@ bool vyc__communicator_enter(vyc_context *context, vyc_scope *scope);
 
 /* ---- one_shot.c ---- */
 
-/* Whether all-reduces of so many bytes go in one shot. */
-bool vyc__one_shot_takes(const vyc_communicator *communicator, uint64_t bytes);
+/* Whether it goes in one shot, as the limit is now. */
+bool vyc__one_shot_takes(const vyc_communicator *communicator, const vyc_collective *collective);
 /* The caller holds the lock. */
 vyc_status vyc__one_shot_give(vyc_communicator *communicator, const vyc_collective *collective,
-                              uint64_t bytes, CUstream stream);
+                              CUstream stream);
 /* The same as a node of a driver graph. */
 vyc_status vyc__one_shot_node(vyc_communicator *communicator, CUgraphNode *node_out, CUgraph into,
                               const vyc_ends *behind, const vyc_collective *collective,

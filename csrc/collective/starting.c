@@ -9,8 +9,7 @@ static vyc_status give_all(const vyc_nccl *nccl, const vyc_noted *all, uint32_t 
   int result = nccl->ncclGroupStart();
   if (result != VYC_NCCL_SUCCESS) return vyc__nccl_failed(nccl, result, "ncclGroupStart");
   vyc_status status = VYC_OK;
-  for (uint32_t i = 0; status == VYC_OK && i < count; i++)
-    status = vyc__collective_give(all[i].communicator, &all[i].collective, all[i].on.stream);
+  for (uint32_t i = 0; status == VYC_OK && i < count; i++) status = vyc__collective_give(&all[i]);
   result = nccl->ncclGroupEnd();
   if (status != VYC_OK || result == VYC_NCCL_SUCCESS) return status;
   for (uint32_t i = 0; i < count; i++) /* one was ended meanwhile: that is why */
@@ -18,7 +17,7 @@ static vyc_status give_all(const vyc_nccl *nccl, const vyc_noted *all, uint32_t 
   return vyc__nccl_failed(nccl, result, "ncclGroupEnd");
 }
 
-static vyc_status too_many(void) {
+vyc_status vyc__too_many_together(void) {
   return vyc__fail(VYC_E_INVALID, "collective",
                    "a group can have collectives of %u devices at most", VYC_MOST_TOGETHER);
 }
@@ -97,7 +96,7 @@ static vyc_status start_in_turn(const vyc_nccl *nccl, const vyc_noted *all, uint
   vyc_together t;
   t.count = 0;
   for (uint32_t i = 0; i < count; i++)
-    if (!vyc__together_add(&t, all[i].communicator->child.context)) return too_many();
+    if (!vyc__together_add(&t, all[i].communicator->child.context)) return vyc__too_many_together();
   vyc__together_begin(&t);
   for (uint32_t i = 0; i < count; i++) vyc__call_begins(all[i].communicator);
   const vyc_status status =

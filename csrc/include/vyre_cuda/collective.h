@@ -116,8 +116,10 @@ VYC_API vyc_status vyc_collectives_begin(void);
  * a status of vyc_communicator_run, some may have been given, and the group has ended all the same.
  * VYC_E_INVALID: the thread has begun none. */
 VYC_API vyc_status vyc_collectives_end(void);
-/* A group of one collective for each communicator, which are of different devices. Statuses as for
- * vyc_communicator_run; VYC_E_INVALID for what that would refuse, before any is given. Other
+#define VYC_MOST_TOGETHER 32u /* devices whose work waits for each other */
+/* A group of one collective for each communicator, which are of different devices, up to
+ * VYC_MOST_TOGETHER. Statuses as for vyc_communicator_run; VYC_E_INVALID for what that would
+ * refuse, before any is given. A group that the thread has begun is cancelled on failure. Other
  * threads may copy between the devices meanwhile: a copy is behind all parts, or none. Parts that
  * are given by several calls have no such order. */
 VYC_API vyc_status vyc_collectives_run(vyc_communicator *const *communicators,

@@ -148,7 +148,6 @@ typedef struct vyc_graph_part {
   const vyc_graph_change *changes;
   vyc_stream *stream; /* NULL: call order */
 } vyc_graph_part;
-#define VYC_MOST_TOGETHER 32u
 
 /* Launch up to VYC_MOST_TOGETHER graphs, one of each device, each as vyc_graph_launch_at does, by
  * one thread that does not wait although their kernels may wait for each other. If one of them

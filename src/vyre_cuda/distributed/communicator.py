@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_cuda._native.collective import collective as native
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.distributed import recording
-from vyre_cuda.distributed.elements import combined_type, moved, op_of, part_of, require, require_size
+from vyre_cuda.distributed.elements import combined_type, moved, op_of, part_of, rank_of, require, require_size
 from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError, RecordingError
 from vyre_cuda.runtime.graph.graph_steps import kept
 from vyre_cuda.runtime.graph.temporary import Temporary
@@ -208,7 +208,7 @@ class Communicator:
         result = x if out is None else require("broadcast", "out", out, x)
         require_size("broadcast", "out", result, x.size, "as x has")
         type_, count = moved(x, x.size)
-        self._run(native.BROADCAST, type_, 0, self._rank("broadcast", root), x, result, count, stream)
+        self._run(native.BROADCAST, type_, 0, rank_of("broadcast", root, self.size), x, result, count, stream)
         return result
 
     def all_to_all(self, x: DeviceArray, out: DeviceArray | None = None, *, stream: Any = None) -> DeviceArray:
@@ -260,7 +260,7 @@ class Communicator:
             As for `all_reduce`.
         """
         type_, count = moved(require("send", "x", x), x.size)
-        self._run(native.SEND, type_, 0, self._rank("send", to), x, None, count, stream)
+        self._run(native.SEND, type_, 0, rank_of("send", to, self.size), x, None, count, stream)
 
     def recv(self, x: DeviceArray, source: int, *, stream: Any = None) -> DeviceArray:
         """Receive an array of the same size and dtype that another rank sends.
@@ -285,7 +285,7 @@ class Communicator:
             As for `all_reduce`.
         """
         type_, count = moved(require("recv", "x", x), x.size)
-        self._run(native.RECEIVE, type_, 0, self._rank("recv", source), None, x, count, stream)
+        self._run(native.RECEIVE, type_, 0, rank_of("recv", source, self.size), None, x, count, stream)
         return x
 
     def group(self) -> recording.Group:
@@ -391,10 +391,3 @@ class Communicator:
 
     def _part(self, x: DeviceArray, part: int) -> DeviceArray:
         return x._flat(self.rank * part, (self.rank + 1) * part)
-
-    def _rank(self, what: str, rank: Any) -> int:
-        if isinstance(rank, bool) or not isinstance(rank, int):
-            raise TypeError(f"{what}: a rank of type {type(rank).__name__}; an int is needed")
-        if not 0 <= rank < self.size:
-            raise ValueError(f"{what}: rank {rank} of {self.size} ranks")
-        return rank

@@ -11,9 +11,22 @@ from vyre_cuda.runtime.memory.array import DeviceArray
 # NCCL's numbers.
 _TYPES = {"i8": 0, "u8": 1, "i32": 2, "u32": 3, "i64": 4, "u64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
 OPS = {"add": 0, "multiply": 1, "max": 2, "min": 3}
-# The same numbers by those of NumPy's types; bf16 has no type of its own there.
-NUMBERS: dict[int, int] = {BY_NAME[name].dtype.num: number for name, number in _TYPES.items() if name != "bf16"}
 _BYTES = 1
+
+
+def numbers_of_types() -> dict[int, int]:
+    """NCCL's numbers by those of NumPy's types."""
+    found: dict[int, int] = {BY_NAME[name].dtype.num: number for name, number in _TYPES.items()}
+    found.pop(BY_NAME["u16"].dtype.num, None)  # what bf16 is without ml_dtypes
+    return found
+
+
+def rank_of(what: str, rank: Any, size: int) -> int:
+    if isinstance(rank, bool) or not isinstance(rank, int):
+        raise TypeError(f"{what}: a rank of type {type(rank).__name__}; an int is needed")
+    if not 0 <= rank < size:
+        raise ValueError(f"{what}: rank {rank} of {size} ranks")
+    return rank
 
 
 def op_of(what: str, op: Any) -> int:

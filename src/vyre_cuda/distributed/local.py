@@ -11,7 +11,7 @@ from vyre_cuda._native.collective import collective as native
 from vyre_cuda._native.collective.collective import Member
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.distributed.communicator import AFTER_EXCEPTION, Communicator
-from vyre_cuda.distributed.elements import NUMBERS, op_of
+from vyre_cuda.distributed.elements import numbers_of_types, op_of, rank_of
 from vyre_cuda.distributed.library import open_nccl
 from vyre_cuda.distributed.limits import check_options
 from vyre_cuda.distributed.local_graph import LocalGraph
@@ -111,7 +111,7 @@ class LocalCommunicator:
     def __init__(self, ranks: list[Communicator], one_shot: OneShot | None = None) -> None:
         self.ranks = tuple(ranks)
         members = tuple(rank._member for rank in ranks)
-        self._together = native.Together(members, NUMBERS) if one_shot is None else one_shot.together
+        self._together = native.Together(members, numbers_of_types()) if one_shot is None else one_shot.together
         self._threads = Threads(len(ranks))
         self._order = threading.RLock()  # all devices are given what several threads give in one order
 
@@ -157,11 +157,7 @@ class LocalCommunicator:
         TypeError, ValueError, CommunicationError
             As for `Communicator.all_reduce`.
         """
-        number = op_of("all_reduce", op)
-        with self._order:
-            if self._together.all_reduce(xs, out, number):
-                return list(xs if out is None else out)
-        return self._each("all_reduce", xs, out, op=op)
+        return self._all(native.ALL_REDUCE, xs, out, op_of("all_reduce", op), 0, op)
 
     def all_gather(self, xs: Sequence[DeviceArray], out: Sequence[DeviceArray] | None = None) -> Any:
         """`Communicator.all_gather` of each device.
@@ -181,7 +177,7 @@ class LocalCommunicator:
         TypeError, ValueError, CommunicationError
             As for `Communicator.all_gather`.
         """
-        return self._each("all_gather", xs, out)
+        return self._all(native.ALL_GATHER, xs, out)
 
     def reduce_scatter(
         self, xs: Sequence[DeviceArray], op: str = "add", out: Sequence[DeviceArray] | None = None
@@ -207,7 +203,7 @@ class LocalCommunicator:
         TypeError, ValueError, CommunicationError
             As for `Communicator.reduce_scatter`.
         """
-        return self._each("reduce_scatter", xs, out, op=op)
+        return self._all(native.REDUCE_SCATTER, xs, out, op_of("reduce_scatter", op), 0, op)
 
     def broadcast(self, xs: Sequence[DeviceArray], root: int = 0, out: Sequence[DeviceArray] | None = None) -> Any:
         """`Communicator.broadcast` of each device.
@@ -231,7 +227,7 @@ class LocalCommunicator:
         TypeError, ValueError, CommunicationError
             As for `Communicator.broadcast`.
         """
-        return self._each("broadcast", xs, out, root=root)
+        return self._all(native.BROADCAST, xs, out, 0, rank_of("broadcast", root, self.size), root)
 
     def all_to_all(self, xs: Sequence[DeviceArray], out: Sequence[DeviceArray] | None = None) -> Any:
         """`Communicator.all_to_all` of each device.
@@ -251,7 +247,7 @@ class LocalCommunicator:
         TypeError, ValueError, CommunicationError
             As for `Communicator.all_to_all`.
         """
-        return self._each("all_to_all", xs, out)
+        return self._all(native.ALL_TO_ALL, xs, out)
 
     def record(self, *, fuse: bool = False) -> LocalGraph:
         """Graphs that record, in a `with` statement, what this thread gives to the devices instead of running it.
@@ -325,13 +321,18 @@ class LocalCommunicator:
     def __repr__(self) -> str:
         return f"<vyre_cuda.distributed.LocalCommunicator of {', '.join(d.properties.label for d in self.devices)}>"
 
-    def _each(self, method: str, xs: Any, out: Any, **options: Any) -> Any:
+    def _all(self, kind: int, xs: Any, out: Any, op: int = 0, peer: int = 0, *given: Any) -> Any:
+        """By one call, or, in a recording and where something is wrong or not compiled yet, by those of the ranks. They
+        get `given`, what the caller gave for `op` or `peer`."""
+        with self._order:
+            results = self._together.run(kind, xs, out, op, peer)
+        return self._each(native.KINDS[kind], xs, out, given) if results is None else results
+
+    def _each(self, method: str, xs: Any, out: Any, given: tuple[Any, ...]) -> Any:
         xs = self._one_each(method, "xs", xs)
         outs = [None] * self.size if out is None else self._one_each(method, "out", out)
         with self._order, self.group():
-            return [
-                getattr(rank, method)(x, out=to, **options) for rank, x, to in zip(self.ranks, xs, outs, strict=True)
-            ]
+            return [getattr(rank, method)(x, *given, out=to) for rank, x, to in zip(self.ranks, xs, outs, strict=True)]
 
     def _one_each(self, method: str, name: str, arrays: Any) -> list[Any]:
         if not isinstance(arrays, (list, tuple)):

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from vyre_cuda._native.collective import collective as native
-from vyre_cuda.distributed.elements import NUMBERS, OPS
+from vyre_cuda.distributed.elements import OPS, numbers_of_types
 from vyre_cuda.distributed.one_shot_program import one_shot_program
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.core.types import f32
@@ -44,7 +44,7 @@ class OneShot:
         self.most_bytes = most_bytes_of(self._ranks)
         self.limit = 0
         self.leave = leave  # before the members are closed
-        self.together = native.Together(self._members, NUMBERS)
+        self.together = native.Together(self._members, numbers_of_types())
         self._ready: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
 

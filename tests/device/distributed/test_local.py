@@ -80,19 +80,26 @@ def test_other_threads_may_copy_between_the_devices_meanwhile(devices, small):
 
 
 @pytest.mark.emulator
-def test_all_devices_are_given_an_all_reduce_with_few_driver_calls(devices, emulator):
-    of_the_stand_in = 5 * len(devices) + 1  # fake_nccl.c
+@pytest.mark.parametrize("method", ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"])
+@pytest.mark.parametrize("name", ["f32", "bf16"])
+def test_all_devices_are_given_a_collective_with_few_driver_calls(devices, emulator, method, name):
+    n = len(devices)
+    of_the_stand_in = 5 * n + 1  # fake_nccl.c
+    elements = {"all_gather": N * n, "reduce_scatter": N // n}.get(method, N)
     with vc.distributed.local(devices, small=0) as comm:
-        xs, outs = ([device.full(N, 1, vc.i32) for device in devices] for _ in range(2))
+        xs = [device.full(N, 1, getattr(vc, name)) for device in devices]
+        outs = [device.full(elements, 0, getattr(vc, name)) for device in devices]
         for rank in comm.ranks:
             rank._watcher.stop()  # it makes calls of its own
-        comm.all_reduce(xs, out=outs)
+        give = getattr(comm, method)
+        give(xs, out=outs)
         before = emulator.count("calls")
 
-        comm.all_reduce(xs, out=outs)
+        give(xs, out=outs)
 
-        assert emulator.count("calls") - before == 3 * len(devices) + of_the_stand_in
-        assert [out.numpy().tolist() for out in outs] == [[len(devices)] * N] * len(devices)
+        assert emulator.count("calls") - before == 3 * n + of_the_stand_in
+        expected = n if "reduce" in method else 1
+        assert [out.numpy().tolist() for out in outs] == [[expected] * elements] * n
 
 
 @pytest.mark.emulator

@@ -14,6 +14,8 @@ cdef extern from "vyre_cuda.h" nogil:
         VYC_ALL_TO_ALL
         VYC_SEND
         VYC_RECEIVE
+    enum:
+        VYC_ELEMENT_U8
     ctypedef struct vyc_collective:
         uint32_t struct_size
         uint32_t kind

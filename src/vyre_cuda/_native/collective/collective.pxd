@@ -2,6 +2,7 @@ from libc.stdint cimport uint64_t
 
 from vyre_cuda._native.collective.c_collective cimport vyc_collective, vyc_communicator
 from vyre_cuda._native.core.context cimport Context
+from vyre_cuda._native.memory.memory cimport Span
 
 
 cdef class Member:
@@ -22,7 +23,9 @@ cdef class Together:
     cdef public uint64_t limit
     cdef public uint64_t ready
 
-    cdef int note(self, vyc_collective *made, int i, object x, object out, int op, list keep) except -1
+    cdef bint is_ready(self, const vyc_collective *made, Span source)
+    cdef int note(self, vyc_collective *made, int kind, int i, object x, object out, list results,
+                  list keep) except -1
 
 
 # `part`: (kind, type, op, peer, what is read, what is written, count). Returns the buffers, which the caller keeps.

@@ -8,7 +8,8 @@ from libc.string cimport memset
 from threading import get_ident, main_thread
 
 from vyre_cuda._native.collective.c_collective cimport (
-    VYC_ALL_GATHER, VYC_ALL_REDUCE, VYC_ALL_TO_ALL, VYC_BROADCAST, VYC_COMMUNICATOR_ID_BYTES, VYC_RECEIVE,
+    VYC_ALL_GATHER, VYC_ALL_REDUCE, VYC_ALL_TO_ALL, VYC_BROADCAST, VYC_COMMUNICATOR_ID_BYTES, VYC_ELEMENT_U8,
+    VYC_RECEIVE,
     VYC_REDUCE_SCATTER, VYC_SEND, vyc_collective, vyc_collectives_begin, vyc_collectives_cancel,
     vyc_collectives_end, vyc_communicator, vyc_communicator_abort, vyc_communicator_check, vyc_communicator_close,
     vyc_communicator_create, vyc_communicator_release, vyc_communicator_run, vyc_communicator_state,
@@ -17,16 +18,13 @@ from vyre_cuda._native.collective.c_collective cimport (
     vyc_one_shot_left, vyc_one_shot_limit, vyc_one_shot_open, vyc_one_shot_share,
 )
 from vyre_cuda._native.call.prepared cimport PreparedKernel
-from vyre_cuda._native.core.c_api cimport VYC_OK, vyc_buffer, vyc_status, vyc_stream
+from vyre_cuda._native.core.c_api cimport VYC_MOST_TOGETHER, vyc_buffer, vyc_status, vyc_stream
 from vyre_cuda._native.core.context cimport Context, Stream, load
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.memory.adopted cimport stream_of
 from vyre_cuda._native.memory.memory cimport Buffer, Span, buffer_of
 
 from vyre_cuda.errors import FREED
-
-cdef enum:
-    MOST_TOGETHER = 8
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST = VYC_ALL_REDUCE, VYC_ALL_GATHER, VYC_REDUCE_SCATTER, VYC_BROADCAST
 ALL_TO_ALL, SEND, RECEIVE = VYC_ALL_TO_ALL, VYC_SEND, VYC_RECEIVE
@@ -280,62 +278,93 @@ def one_shot_open(list members not None, uint64_t most_bytes) -> None:
 
 
 cdef class Together:
-    """The ranks of one process, whose all-reduces are given by one call."""
+    """The ranks of one process, whose collectives are given by one call."""
 
     def __init__(self, tuple members not None, dict types not None) -> None:
         """`types`: NCCL's numbers of types by those of NumPy."""
         self.members = members
         self.types = types
 
-    def all_reduce(self, xs, outs, int op) -> bool:
-        """Of one array of each rank. False: something about the arguments must be looked at first; nothing was done."""
-        cdef vyc_collective made[MOST_TOGETHER]
-        cdef vyc_communicator *handles[MOST_TOGETHER]
-        cdef list keep = []
+    def run(self, int kind, xs, outs, int op=0, int peer=0) -> list | None:
+        """One collective, of an array of each rank; what its ranks' methods return. None: something about the arguments
+        must be looked at first; nothing was done."""
+        cdef vyc_collective made[VYC_MOST_TOGETHER]
+        cdef vyc_communicator *handles[VYC_MOST_TOGETHER]
+        cdef list keep = [], results = []
         cdef int n = <int>len(self.members), entered = 0
-        if n > MOST_TOGETHER or not isinstance(xs, (list, tuple)) or len(xs) != n:
-            return False
+        cdef vyc_status status
+        if n > <int>VYC_MOST_TOGETHER or not isinstance(xs, (list, tuple)) or len(xs) != n:
+            return None
         if outs is not None and (not isinstance(outs, (list, tuple)) or len(outs) != n):
-            return False
+            return None
         memset(made, 0, n * sizeof(vyc_collective))
         for i in range(n):
-            if self.note(&made[i], i, xs[i], xs[i] if outs is None else outs[i], op, keep) == 0:
-                return False
+            if self.note(&made[i], kind, i, xs[i], None if outs is None else outs[i], results, keep) == 0:
+                return None
+            made[i].op, made[i].peer = op, peer
+            if kind == VYC_ALL_REDUCE and not self.is_ready(&made[i], <Span>xs[i]):
+                return None
         try:
             for member in self.members:
                 (<Member>member).enter()
                 handles[entered] = (<Member>member)._h
                 entered += 1
             with nogil:
-                check(vyc_collectives_run(handles, made, <uint32_t>n))
+                status = vyc_collectives_run(handles, made, <uint32_t>n)
+            check_given(status)
         finally:
             for i in range(entered):
                 (<Member>self.members[i]).leave()
-        return True
+        return results
 
-    cdef int note(self, vyc_collective *made, int i, object x, object out, int op, list keep) except -1:
+    cdef bint is_ready(self, const vyc_collective *made, Span source):
+        """Whether it needs no kernel, or has it."""
+        return (source.count > self.limit or source.count * <uint64_t>source.dtype.itemsize > self.limit
+                or self.ready >> (made.type * 4 + made.op) & 1 == 1)
+
+    cdef int note(self, vyc_collective *made, int kind, int i, object x, object out, list results,
+                  list keep) except -1:
         """0: it is not plain. `keep` holds the buffers."""
         cdef Member member = <Member?>self.members[i]
+        cdef uint64_t n = len(self.members), count, first = 0
         cdef Span source, to
         cdef Buffer from_buffer, to_buffer
-        if not isinstance(x, Span) or not isinstance(out, Span) or load(member.context._recordings) != 0:
+        if not isinstance(x, Span) or load(member.context._recordings) != 0:
             return 0
-        source, to = <Span>x, <Span>out
-        number = self.types.get(source.typenum)
-        if number is None or to.typenum != source.typenum or to.count != source.count:
+        source = <Span>x
+        count = source.count
+        if kind == VYC_REDUCE_SCATTER or kind == VYC_ALL_TO_ALL or (kind == VYC_ALL_GATHER and out is None):
+            if count % n != 0:
+                return 0
+            count //= n
+        if out is None:
+            out = x
+            if kind == VYC_ALL_GATHER:
+                first = i * count * <uint64_t>source.dtype.itemsize
+            elif kind == VYC_REDUCE_SCATTER:
+                out = x._flat(i * count, (i + 1) * count)
+            elif kind == VYC_ALL_TO_ALL:
+                source = <Span?>x.copy()
+        if not isinstance(out, Span):
             return 0
-        if (source.count <= self.limit and source.count * <uint64_t>source.dtype.itemsize <= self.limit
-                and self.ready >> (<int>number * 4 + op) & 1 == 0):
+        to = <Span>out
+        if to.typenum != source.typenum or to.count != count * (n if kind == VYC_ALL_GATHER or kind == VYC_ALL_TO_ALL else 1):
             return 0
         from_buffer = buffer_of(source)
         to_buffer = from_buffer if to is source else buffer_of(to)
         if from_buffer is None or to_buffer is None:
             return 0
+        number = self.types.get(source.typenum)
+        if number is None:
+            if kind == VYC_ALL_REDUCE or kind == VYC_REDUCE_SCATTER:
+                return 0
+            number, count = VYC_ELEMENT_U8, count * <uint64_t>source.dtype.itemsize
+        results.append(out)
         keep.append(from_buffer)
         keep.append(to_buffer)
         made.struct_size = sizeof(made[0])
-        made.kind, made.type, made.op, made.count = VYC_ALL_REDUCE, number, op, source.count
-        made.input, made.in_offset = from_buffer._h, source.offset
+        made.kind, made.type, made.count = kind, number, count
+        made.input, made.in_offset = from_buffer._h, source.offset + first
         made.out, made.out_offset = to_buffer._h, to.offset
         return 1
 
