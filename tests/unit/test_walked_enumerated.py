@@ -18,7 +18,7 @@ from vyre_cuda.ir.call.walked import work_of
 from vyre_cuda.ir.core.types import Type
 
 BLOCK = 4
-SIZES, NUMBERS = (1, 3, 4, 5, 8, 9, 12), (1, 3, 5)
+SIZES, NUMBERS = (1, 3, 4, 5, 8, 9, 12), (1, 3, 5, 7)
 Form = Callable[[Any, Any, Any], Any]
 
 # Of the thread i, the array x and the number n.
@@ -51,6 +51,9 @@ FORMS: dict[str, Form] = {
     "descending in a block": lambda i, x, n: vc.block_id.x * 4 + 3 - vc.thread_id.x,
     "block": lambda i, x, n: vc.block_id.x,
     "y * n + i": lambda i, x, n: vc.global_id.y * n + i,
+    "(y + 1) * n + i": lambda i, x, n: (vc.global_id.y + 1) * n + i,
+    "i // n * n + i % n": lambda i, x, n: i // n * n + i % n,
+    "i % 3 + 3 * (i // 3)": lambda i, x, n: i % 3 + 3 * (i // 3),
 }
 CONDITIONS: dict[str, Form] = {
     "": lambda i, x, n: None,
@@ -65,7 +68,7 @@ CONDITIONS: dict[str, Form] = {
 }
 # Refused though nothing is missing: the places of the threads that are missing are all outside of x, or were reached by
 # others.
-REFUSED_TOO = {"i - n", "n - 1 - i", "descending in a block", "y * n + i"}
+REFUSED_TOO = {"i - n", "n - 1 - i", "descending in a block", "y * n + i", "(y + 1) * n + i"}
 
 
 def program(index: Type, condition: str, *places: Form) -> vc.Program:
@@ -135,6 +138,10 @@ PAIRS: dict[str, tuple[str, str]] = {
     "half of it": ("i", "i // 2"),
     "one of each block": ("i", "block"),
     "every n-th": ("i", "i * n"),
+    "from n on": ("i", "i + n"),
+    "from n on too": ("i + 2", "i + n"),
+    "from n before": ("i", "i - n"),
+    "rows by hand, twice": ("i // n * n + i % n", "i + n"),
     "backwards twice": ("size - 1 - i", "size - 3 - i"),
 }
 
@@ -145,6 +152,13 @@ def test_two_places_reach_elements_together(pair: str) -> None:
     for condition in ("", "i < n", "i < size // 2"):
         for case, missing, refused in cases(program(vc.i32, condition, *[FORMS[form] for form in PAIRS[pair]])):
             assert missing == refused, (condition, case)
+
+
+def test_two_rows_that_leave_out_others_are_seen() -> None:
+    walk = program(vc.i32, "i < n", FORMS["y * n + i"], FORMS["(y + 1) * n + i"])
+
+    assert launches(walk, elements(9), 3) == (True, True)
+    assert launches(walk, elements(6), 3) == (False, False)
 
 
 def test_the_next_one_in_a_circle_is_no_other_place() -> None:

@@ -136,8 +136,10 @@ def multiplied(place: Place, factor: Sum, as_expr: Expr | None, block: tuple[int
         if constant is not None and not constant.terms:
             total = factor.times(constant.more)
             return replace(place, offsets=frozenset([total.more]), base=Sum(total.terms))
-        plain = place.kind == "global_id" and place.is_plain and place.offsets == NOTHING
-        return replace(place, factor=as_expr) if plain and as_expr is not None else None
+        if place.kind != "global_id" or not place.is_plain or len(place.offsets) > 1 or as_expr is None:
+            return None
+        (offset,) = place.offsets
+        return replace(place, factor=as_expr, offsets=NOTHING, base=factor.times(offset))
     by = factor.more
     offsets = frozenset([offset * by for offset in place.offsets])
     if max(abs(each * by) for each in (place.scale, *place.offsets, *[times for _, times in place.base.terms])) > _MOST:

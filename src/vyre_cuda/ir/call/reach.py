@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -47,6 +49,32 @@ def walked(
     needs = _needs(whole, plain, block)
     if needs:
         yield Walk(extent, axis, _groups(needs, axis, [bounds for _, bounds in used]))
+        if len(ways) == 1:
+            yield from _between(extent, whole, axis, used, block)
+
+
+def _between(
+    extent: Size, whole: Expr, axis: int, used: list[tuple[Place, Bounds]], block: tuple[int, int, int]
+) -> Iterator[Walk]:
+    """Places from two numbers on that the host knows: from each, threads reach the end or the other one, unless
+    that is at the first place or before it."""
+    runs: dict[Sum, list[tuple[Place, Bounds]]] = defaultdict(list)
+    for place, bounds in used:
+        if place.wraps is None:
+            runs[place.base].append((place, bounds))
+    if len(runs) != 2:
+        return
+    for one, other in itertools.permutations(runs.values()):
+        first = one[0][0]
+        if first.scale < 0 or first.over != 1 or first.factor is not None:
+            return
+        from_here = [place for place, _ in one]
+        begin = Sum(other[0][0].base.terms, min(min(place.offsets) for place, _ in other))
+        if begin == ZERO:
+            continue
+        gap = begin.plus(Sum(first.base.terms, _beyond(from_here, block)), -1)
+        needs = [_forward(whole, from_here, block), _in_threads(first, gap, block), Enough(0, begin)]
+        yield Walk(extent, axis, _groups(needs, axis, [bounds for _, bounds in one]))
 
 
 def _rows(extent: Size, axis: int, used: list[tuple[Place, Bounds]], plain: list[Place]) -> Iterator[Walk]:
@@ -54,18 +82,22 @@ def _rows(extent: Size, axis: int, used: list[tuple[Place, Bounds]], plain: list
     first = plain[0]
     assert first.inner is not None
     assert first.factor is not None
-    if len({(place.way, place.base) for place in plain}) != 1:
+    if len({place.way for place in plain}) != 1:
         return
     width = Enough(1, Sum(frozenset([(first.factor, 1)])))
     all_bounds = [bounds for _, bounds in used]
-    beyond = Sum(first.base.terms, max(max(place.offsets) for place in plain))
-    need = of(extent, 0).need.plus(beyond, -1)
-    along_x = _groups([Enough(1, need), width], first.inner, all_bounds)
+    needs = []
+    for each in _by_base(plain):
+        beyond = Sum(each[0].base.terms, max(max(place.offsets) for place in each))
+        needs.append(of(extent, 0).need.plus(beyond, -1))
+    needs.sort(key=repr)
+    in_a_row = [Enough(1, need) for need in needs]
     if all(any(on == first.inner for on, _ in bounds) for bounds in all_bounds):
-        yield Walk(extent, first.inner, along_x)
-        yield Walk(extent, axis, _groups([Enough(1, need, first.factor)], axis, all_bounds))
+        yield Walk(extent, first.inner, _groups([*in_a_row, width], first.inner, all_bounds))
+        rows = [Enough(1, need, first.factor) for need in needs]
+        yield Walk(extent, axis, _groups(rows, axis, all_bounds))
     else:  # threads of the first row go on through the others
-        yield Walk(extent, first.inner, _groups([Enough(1, need)], first.inner, all_bounds))
+        yield Walk(extent, first.inner, _groups(in_a_row, first.inner, all_bounds))
 
 
 def _needs(extent: Expr, plain: list[Place], block: tuple[int, int, int]) -> list[Enough]:

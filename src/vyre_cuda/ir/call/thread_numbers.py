@@ -37,6 +37,7 @@ _SUMS = ("add", "subtract", "multiply", "negative", "invert", "add_saturate", "s
 _KEEPING = frozenset((*_SUMS, "cast", "minimum", "maximum", "where", "bitwise_xor", "bitwise_or", "reverse_bits"))
 _DIVIDING = ("floor_divide", "trunc_divide", "right_shift")
 _FOLDING = ("remainder", "fmod", "bitwise_and")
+_QUOTIENTS_AND_RESTS = {("floor_divide", "remainder"), ("trunc_divide", "fmod")}
 # A comparison with its operands exchanged, and its contrary.
 _EXCHANGED = {
     "less": "greater",
@@ -116,6 +117,19 @@ class Numbers:
         if width in (Size(index, of.name, None, 1), of.shape[1]):
             return place, Size(index, of.name)
         return place, Apply(width.type, "multiply", (Size(index, of.name, None, 0), width))
+
+    def _rejoined(self, quotient: Expr, rest: Expr) -> Place | None:
+        """The place of i in `i // n * n + i % n`, of which these are the parts."""
+        product, rest = self._value(quotient), self._value(rest)
+        if not isinstance(product, Apply) or product.op != "multiply" or not isinstance(rest, Apply):
+            return None
+        for divided, by in (product.operands, product.operands[::-1]):
+            whole, width = self._value(divided), self._known(by)
+            if width is None or not isinstance(whole, Apply) or (whole.op, rest.op) not in _QUOTIENTS_AND_RESTS:
+                continue
+            if whole.operands[0] == rest.operands[0] and width == self._known(whole.operands[1]):
+                return self.place(rest.operands[0]) if width == self._known(rest.operands[1]) else None
+        return None
 
     def inside(self, at: Expr, extents: list[Size]) -> Bounds:
         """Where a position is within the array on all axes, if its axes move with the same number."""
@@ -239,6 +253,11 @@ class Numbers:
             case Local():
                 return self._places.get(expr.name)
             case Apply() if expr.type.is_integer and all(each.type.is_integer for each in expr.operands[-2:]):
+                if expr.op == "add":
+                    left, right = expr.operands
+                    rejoined = self._rejoined(left, right) or self._rejoined(right, left)
+                    if rejoined is not None:
+                        return rejoined
                 found = [self.place(operand) for operand in expr.operands[-2:]]
                 return self._place_of(expr, [place for place in found if place]) if None not in found else None
             case _:
