@@ -3,6 +3,7 @@
  * the driver graphs that it was captured into. */
 #include <stdlib.h>
 
+#include "base/capture_mode.h"
 #include "room.h"
 
 /* ---- making nodes --------------------------------------------------------------------------- */
@@ -36,10 +37,11 @@ vyc_status vyc__communicator_may_run(vyc_communicator *c, const char *what) {
   return vyc__communicator_check(c, what);
 }
 
-/* The lock is held, and the stream captures. */
+/* The stream captures. */
 static vyc_status give_all(vyc_communicator *c, const vyc_collective *all, uint32_t count,
                            CUstream stream) {
   const vyc_nccl *nccl = c->nccl;
+  VYC_TRY(vyc__communicator_check(c, "graph"));
   int result = nccl->ncclGroupStart();
   for (uint32_t i = 0; result == VYC_NCCL_SUCCESS && i < count; i++)
     result = vyc__nccl_give(c, &all[i], stream);
@@ -114,14 +116,44 @@ static vyc_status follow(const vyc_capturing *capturing, const vyc_ends *behind)
   return status;
 }
 
-/* The lock is held. What NCCL does, behind `behind`. */
+/* What another thread gives, with the record of its failure. */
+typedef struct giving {
+  vyc_communicator *communicator;
+  const vyc_collective *all;
+  uint32_t count;
+  CUstream stream;
+  vyc_error failure;
+} giving;
+
+static int give_apart(void *data) {
+  giving *g = data;
+  const vyc_driver *driver = g->communicator->child.context->driver;
+  const CUstreamCaptureMode mode = vyc__capture_relax(driver);
+  const vyc_status status = give_all(g->communicator, g->all, g->count, g->stream);
+  vyc__capture_restore(driver, mode);
+  if (status != VYC_OK) vyc__error_save(&g->failure);
+  return (int)status;
+}
+
+static vyc_status give_asking(vyc_communicator *c, const vyc_collective *all, uint32_t count,
+                              CUstream stream) {
+  giving *g = calloc(1, sizeof *g);
+  if (g == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+  *g = (giving){.communicator = c, .all = all, .count = count, .stream = stream};
+  const vyc_status status = (vyc_status)vyc__give_asking(c, give_apart, g);
+  if (status != VYC_OK) vyc__error_restore(&g->failure);
+  free(g);
+  return status;
+}
+
+/* The turn is this thread's. What NCCL does, behind `behind`; it may wait for other ranks. */
 static vyc_status capture(vyc_communicator *c, vyc_capturing *capturing, vyc_ends *ends_out,
                           CUgraph into, const vyc_ends *behind, const vyc_collective *all,
                           uint32_t count) {
   VYC_TRY(capturing->is_open ? follow(capturing, behind)
                              : open_capture(capturing, c->child.context, into, behind));
   vyc__call_begins(c);
-  const vyc_status status = give_all(c, all, count, capturing->stream);
+  const vyc_status status = give_asking(c, all, count, capturing->stream);
   vyc__call_ends(c);
   return status == VYC_OK ? take_ends(capturing, ends_out) : status;
 }
@@ -154,35 +186,50 @@ static vyc_status add_one_shots(vyc_communicator *c, CUgraphNode *last_out, uint
   return VYC_OK;
 }
 
-/* The lock is held. */
-static vyc_status make_nodes(vyc_communicator *c, vyc_capturing *capturing, vyc_ends *ends_out,
-                             uint32_t *one_shots_out, CUgraph into, const vyc_ends *behind,
-                             const vyc_collective *all, uint32_t count, rest *rest) {
-  CUgraphNode last = NULL;
-  VYC_TRY(vyc__communicator_may_run(c, "graph"));
-  VYC_TRY(add_one_shots(c, &last, one_shots_out, into, behind, all, count, rest));
-  const vyc_ends after_kernels = {&last, 1};
-  const vyc_ends *after = *one_shots_out > 0 ? &after_kernels : behind;
-  if (rest->count > 0) return capture(c, capturing, ends_out, into, after, rest->all, rest->count);
-  ends_out->nodes = malloc((after->count + 1) * sizeof *ends_out->nodes);
+/* Those in one shot; what is for NCCL is put into `rest`. */
+static vyc_status make_one_shots(vyc_communicator *c, CUgraphNode *last_out,
+                                 uint32_t *one_shots_out, CUgraph into, const vyc_ends *behind,
+                                 const vyc_collective *all, uint32_t count, rest *rest) {
+  pthread_mutex_lock(&c->lock);
+  vyc_status status = vyc__communicator_may_run(c, "graph");
+  if (status == VYC_OK)
+    status = add_one_shots(c, last_out, one_shots_out, into, behind, all, count, rest);
+  pthread_mutex_unlock(&c->lock);
+  return status;
+}
+
+static vyc_status list(vyc_ends *ends_out, const vyc_ends *ends) {
+  ends_out->nodes = malloc((ends->count + 1) * sizeof *ends_out->nodes);
   if (ends_out->nodes == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
-  if (after->count > 0) memcpy(ends_out->nodes, after->nodes, after->count * sizeof *after->nodes);
-  ends_out->count = after->count;
+  if (ends->count > 0) memcpy(ends_out->nodes, ends->nodes, ends->count * sizeof *ends->nodes);
+  ends_out->count = ends->count;
   return VYC_OK;
+}
+
+static vyc_status capture_in_turn(vyc_communicator *c, vyc_capturing *capturing, vyc_ends *ends_out,
+                                  CUgraph into, const vyc_ends *behind, const rest *rest) {
+  const vyc_noted own = {.communicator = c};
+  VYC_TRY(vyc__take_turns(&own, 1));
+  const vyc_status status = capture(c, capturing, ends_out, into, behind, rest->all, rest->count);
+  vyc__claim_drop(&c->turn);
+  return status;
 }
 
 vyc_status vyc__collectives_capture(vyc_communicator *c, vyc_capturing *capturing,
                                     vyc_ends *ends_out, uint32_t *one_shots_out, CUgraph into,
                                     const vyc_ends *behind, const vyc_collective *all,
                                     uint32_t count) {
+  CUgraphNode last = NULL;
+  rest rest = {.all = malloc(count * sizeof *rest.all)};
   *ends_out = (vyc_ends){0};
   *one_shots_out = 0;
-  rest rest = {.all = malloc(count * sizeof *rest.all)};
   if (rest.all == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
-  pthread_mutex_lock(&c->lock);
-  const vyc_status status =
-      make_nodes(c, capturing, ends_out, one_shots_out, into, behind, all, count, &rest);
-  pthread_mutex_unlock(&c->lock);
+  vyc_status status = make_one_shots(c, &last, one_shots_out, into, behind, all, count, &rest);
+  const vyc_ends after_kernels = {&last, 1};
+  const vyc_ends *after = *one_shots_out > 0 ? &after_kernels : behind;
+  if (status == VYC_OK)
+    status = rest.count > 0 ? capture_in_turn(c, capturing, ends_out, into, after, &rest)
+                            : list(ends_out, after);
   free(rest.all);
   return status;
 }

@@ -82,9 +82,11 @@ static void close_membership(vyc_communicator *c, const vyc_scope *scope) {
   vyc__communicator_end(context);
   int64_t patience = VYC_NCCL_LEAST_PATIENCE_NS;
   if (!atomic_exchange(&c->ended, true)) {
-    const bool is_idle = vyc__await_end(context);
-    if (!is_free) return; /* NCCL would wait for the graphs for ever: it keeps what it has */
-    begin_end(c, is_idle && !is_in_call(c) ? VYC_NCCL_DESTROY : VYC_NCCL_ABORT);
+    const bool is_idle = vyc__await_end(context), is_called = is_in_call(c);
+    /* NCCL would wait for the graphs for ever: it keeps what it has. One that is being made is
+     * given up when the call of NCCL for it ends. */
+    if (!is_free && !is_called) return;
+    begin_end(c, is_idle && !is_called ? VYC_NCCL_DESTROY : VYC_NCCL_ABORT);
     if (vyc__patience(context) > patience) patience = vyc__patience(context);
   }
   await_ending(c, patience);

@@ -131,7 +131,8 @@ bool vyc__may_be_kept(const vyc_communicator *communicator, const vyc_collective
 /* It was given, so that the next like it is not kept. */
 void vyc__connected(vyc_communicator *communicator, const vyc_collective *collective);
 /* Call `give`, which NCCL may keep, while the calling thread asks the host whether to go on; if
- * not, the communicator ends. No lock or claim is held. Returns the result of `give`. */
+ * not, the communicator ends. No lock is held, and no claim but that of a graph that is being made.
+ * Returns the result of `give`. */
 int vyc__give_asking(vyc_communicator *communicator, int (*give)(void *data), void *data);
 
 /* ---- exit.c ---- */

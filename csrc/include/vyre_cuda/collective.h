@@ -23,10 +23,10 @@ VYC_API vyc_status vyc_nccl_open(const char *path);
 VYC_API vyc_status vyc_nccl_version(int32_t *version_out);
 typedef int (*vyc_nccl_question)(void);
 /* NCCL connects ranks when they first need it, and keeps a call of vyc_communicator_run or
- * vyc_collectives_end until the others make theirs. Meanwhile the calling thread calls `ask` some
- * twenty times a second, without a lock of this library; if that does not return 0, the
- * communicator is ended (see vyc_communicator_abort), and the call fails. NULL, as at first: NCCL's
- * calls are made by the calling thread itself. */
+ * vyc_collectives_end, or one that makes a graph, until the others make theirs. Meanwhile the
+ * calling thread calls `ask` some twenty times a second, without a lock of this library but that of
+ * the graph; if that does not return 0, the communicator is ended (see vyc_communicator_abort), and
+ * the call fails. NULL, as at first: NCCL's calls are made by the calling thread itself. */
 VYC_API void vyc_nccl_ask(vyc_nccl_question ask);
 /* Write the VYC_COMMUNICATOR_ID_BYTES bytes of a new group to id_out: one rank makes them, and all
  * get them before they create their communicators. VYC_E_UNSUPPORTED: NCCL was not opened.

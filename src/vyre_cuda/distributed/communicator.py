@@ -387,6 +387,7 @@ class Communicator:
             raise CommunicationError(f"the ranks have recorded other collectives in this graph: {why}")
 
     def _explained(self, what: str, error: CommunicationError) -> CommunicationError:
+        native.raise_interruption()
         return self._watcher.explained(self.rank, what, error)
 
     def _part(self, x: DeviceArray, part: int) -> DeviceArray:

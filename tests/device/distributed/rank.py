@@ -527,6 +527,68 @@ def interrupted_in_the_first(device: vc.Device) -> None:
             _meet(comm, f"interrupted {use.__name__}")
 
 
+def _once_in_nccl(comm: vc.distributed.Communicator, use: Callable[[], object]) -> None:
+    """In another thread, when this one is in a call of NCCL; it has given no work that could be waited for."""
+
+    def wait() -> None:
+        while comm._member.watch()[3] == 0.0:
+            time.sleep(0.02)
+        use()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _compared(comm: vc.distributed.Communicator) -> vc.Graph:
+    """A graph whose first replay NCCL keeps on rank 0: rank 1 only says what it has recorded."""
+    x = comm.device.full(4, 1.0, vc.f32)
+    with comm.device.record() as graph:
+        comm.broadcast(x)
+    if comm.rank == 1:
+        graph._agree()
+    return graph
+
+
+def interrupted_in_a_first_replay(device: vc.Device) -> None:
+    """A handler that returns, whose call is refused, and then Ctrl-C."""
+    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:
+        graph = _compared(comm)
+        if comm.rank == 1:
+            _meet(comm, "interrupted")
+            return
+
+        def handle(number: int, frame: object) -> None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                comm.broadcast(device.zeros(4, vc.f32))
+            except ValueError as error:
+                print("handled", error, flush=True)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        signal.signal(signal.SIGINT, handle)
+        _once_in_nccl(comm, lambda: os.kill(os.getpid(), signal.SIGINT))
+        try:
+            with comm:
+                graph.replay()
+        except KeyboardInterrupt:
+            print("interrupted", comm.is_closed, device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+        _meet(comm, "interrupted")
+
+
+def closed_in_a_first_replay(device: vc.Device) -> None:
+    """By another thread."""
+    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:
+        device.context.set_patience(1.0)
+        graph = _compared(comm)
+        if comm.rank == 0:
+            _once_in_nccl(comm, comm.close)
+            try:
+                graph.replay()
+            except (ValueError, vc.CommunicationError) as error:
+                print("told", error, flush=True)
+            print("usable", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+        _meet(comm, "told")
+
+
 def signalled_in_the_first(device: vc.Device) -> None:
     """A handler of a signal runs in that call, and what it calls of the communicator is refused; the call goes on."""
     with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:

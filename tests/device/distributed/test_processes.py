@@ -163,6 +163,25 @@ def test_ctrl_c_ends_a_call_in_which_nccl_waits_for_another_rank(both):
 
 
 @pytest.mark.thin
+@pytest.mark.emulator
+def test_ctrl_c_and_handlers_of_signals_run_in_a_first_replay_in_which_nccl_waits(both):
+    first, _ = both("interrupted_in_a_first_replay")
+
+    handled, interrupted = first.splitlines()
+    assert handled.startswith("handled this thread is inside a call of the communicator, which NCCL keeps")
+    assert interrupted == "interrupted True [1, 1]"
+
+
+@pytest.mark.thin
+@pytest.mark.emulator
+def test_a_close_ends_a_first_replay_in_which_nccl_waits(both):
+    first, _ = both("closed_in_a_first_replay")
+
+    assert "told the communicator is closed" in first
+    assert "usable [1, 1]" in first
+
+
+@pytest.mark.thin
 def test_handlers_of_signals_run_in_a_call_in_which_nccl_waits(both):
     first, _ = both("signalled_in_the_first")
 

@@ -46,12 +46,17 @@ cdef int ask() noexcept with gil:
     return 0
 
 
-cdef int check_given(vyc_status status) except -1:
-    """As `check`, of a call that NCCL may have kept. Handlers run in one thread alone."""
+cpdef int raise_interruption() except -1:
+    """After a call that NCCL may have kept. Handlers run in one thread alone."""
     global interruption
     if interruption is not None and get_ident() == main_thread().ident:
         raised, interruption = interruption, None
-        raise raised
+        raise raised from None
+
+
+cdef int check_given(vyc_status status) except -1:
+    """As `check`, of such a call."""
+    raise_interruption()
     return check(status)
 
 

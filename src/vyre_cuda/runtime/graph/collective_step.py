@@ -26,7 +26,8 @@ class Rank(Protocol):
         """Returns when all ranks have recorded the same; CommunicationError where they have not."""
 
     def _explained(self, what: str, error: Any) -> Any:
-        """An error of NCCL with the rank that it comes from."""
+        """An error of NCCL with the rank that it comes from. Where a handler of a signal has raised something, which is why
+        NCCL's call has failed, that is raised."""
 
 
 @dataclass(slots=True, eq=False)
