@@ -149,7 +149,10 @@ void vyc_event_release(vyc_event *event) {
 
 vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event) {
   VYC_REQUIRE(stream != NULL && event != NULL);
-  VYC_REQUIRE(stream->child.context == event->child.context);
+  if (VYC_UNLIKELY(stream->child.context != event->child.context))
+    return vyc__fail(VYC_E_INVALID, __func__,
+                     "the event is of another device than the stream: copy_from orders the work of "
+                     "two devices, or wait for the event on the host");
   vyc_context *context = stream->child.context;
   vyc_scope scope;
   VYC_CU_RESULT;
@@ -191,7 +194,9 @@ vyc_status vyc_event_query(vyc_event *event) {
 
 vyc_status vyc_event_elapsed(vyc_event *stop, float *milliseconds_out, vyc_event *start) {
   VYC_REQUIRE(stop != NULL && milliseconds_out != NULL && start != NULL);
-  VYC_REQUIRE(stop->child.context == start->child.context);
+  if (VYC_UNLIKELY(stop->child.context != start->child.context))
+    return vyc__fail(VYC_E_INVALID, __func__,
+                     "the two events are of different devices: measure between events of one");
   vyc_context *context = stop->child.context;
   vyc_scope scope;
   VYC_CU_RESULT;

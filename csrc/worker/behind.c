@@ -126,7 +126,10 @@ static vyc_status wait_for_worker(vyc_stream *stream, vyc_worker *worker) {
 
 vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker) {
   VYC_REQUIRE(stream != NULL && worker != NULL);
-  VYC_REQUIRE(stream->child.context == worker->child.context);
+  if (VYC_UNLIKELY(stream->child.context != worker->child.context))
+    return vyc__fail(
+        VYC_E_INVALID, __func__,
+        "the worker is on another device than the stream: give a stream of its device");
   vyc_context *context = worker->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));

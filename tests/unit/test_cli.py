@@ -327,10 +327,12 @@ def test_reader_that_goes_away_is_no_error() -> None:
         ["run", str(SAXPY), "1,2", "3,4", "2", "a=3"],
         ["run", str(SAXPY), "1,2", "3,4", "2", "b=3"],
         ["run", str(SAXPY), "1,two", "3,4", "2"],
+        ["run", str(SAXPY), "1,,2", "3,4", "2"],
         ["run", str(SAXPY), "1,2", "3,4", "1e99"],
         ["run", str(SAXPY), "1,2", "3,4", "2", "--out", "y=y.npy"],
         ["run", str(SAXPY), "1,2", "3,4", "2", "--out", "out=out.txt"],
         ["run", str(SAXPY), "1,2", "3,4", "2", "--grid", "0"],
+        ["explain", str(SAXPY), "--grid", "1,0"],
         ["run", str(SAXPY), "1,2", "3,4", "2", "--grid", "1,2,3,4"],
     ],
     ids=" ".join,
@@ -340,6 +342,35 @@ def test_bad_usage_is_one_paragraph_and_exit_code_2(argv: list[str], capsys: pyt
 
     assert "error: " in err
     assert "Traceback" not in err
+
+
+def test_a_variable_of_the_environment_that_is_wrong_is_bad_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VYRE_CUDA_DEVICE", "gpu")
+
+    expected = "error: VYRE_CUDA_DEVICE='gpu'; it must be an ordinal, "
+    assert expected in usage_error(capsys, "run", str(SAXPY), "1,2", "3,4", "2")
+    assert expected in usage_error(capsys, "info")
+    assert main(["doctor", "--no-figures"]) == 1
+    assert "FAIL  device          VYRE_CUDA_DEVICE='gpu'; it must be" in capsys.readouterr().out
+    monkeypatch.setenv("VYRE_CUDA_EMULATOR_DEVICES", "9")
+    assert "error: VYRE_CUDA_EMULATOR_DEVICES='9'; it must be" in usage_error(capsys, "info", "--device", "emulator")
+
+
+def test_a_bundle_in_place_of_a_program_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "saxpy.vyre"
+    vc.bundle(vc.parse(SAXPY.read_text()), path, targets=["sm_90"], cubins=False)
+
+    assert f"error: {path} is a bundle: this command takes the programs" in usage_error(capsys, "check", str(path))
+
+
+def test_the_arguments_of_a_program_are_shown_with_their_axes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, "rows.vir", "program rows\nblock 32\nindex u32\nin x: f32[:, :]\nout out: f32\n")
+
+    assert "its arguments are x=f32[:, :] out=f32[]" in usage_error(capsys, "run", path)
 
 
 def test_a_program_behind_a_colon_is_told_to_be_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

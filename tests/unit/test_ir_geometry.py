@@ -91,6 +91,13 @@ def test_largest_grid_is_accepted() -> None:
     assert geometry(IN, block=(2, 1, 1), grid=MAX_GRID).grid == MAX_GRID
 
 
+def test_more_blocks_than_cuda_allows_are_a_value_error_that_says_what_to_change() -> None:
+    with pytest.raises(
+        ValueError, match="70000 blocks on axis y; CUDA allows 65535: use a block with more threads on axis y"
+    ):
+        geometry(IN, block=(32, 1, 1), work=(Const(u32, 1), Const(u32, 70_000)))
+
+
 def test_more_threads_than_ids_of_the_index_type_are_a_value_error() -> None:
     wide = Program("p", (IN,), (), (4, 1, 1), u64)
 

@@ -304,8 +304,8 @@ def _known(text: str) -> tuple[str, str]:
 
 def _grid(text: str) -> tuple[int, ...]:
     axes = text.split(",")
-    if not 1 <= len(axes) <= 3 or not all(axis.isascii() and axis.isdigit() for axis in axes):
-        raise argparse.ArgumentTypeError(f"{text!r} is not one to three numbers of blocks")
+    if not 1 <= len(axes) <= 3 or not all(axis.isascii() and axis.isdigit() and int(axis) > 0 for axis in axes):
+        raise argparse.ArgumentTypeError(f"{text.strip()!r} is not one to three numbers of blocks, each at least 1")
     return tuple(map(int, axes))
 
 
@@ -315,11 +315,11 @@ def _targets(text: str) -> list[str]:
 
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+        raise argparse.ArgumentTypeError(f"{text.strip()!r} is not a number of at least 1")
     return int(text)
 
 
 def _seed(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 0")
+        raise argparse.ArgumentTypeError(f"{text.strip()!r} is not a number of at least 0")
     return int(text)

@@ -13,6 +13,7 @@ from vyre_cuda.cli import findings, sharing
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.demo import saxpy
 from vyre_cuda.cli.devices import describe, opened
+from vyre_cuda.cli.failures import UsageError
 from vyre_cuda.cli.findings import Finding
 from vyre_cuda.cli.measurements import EMULATED, QUICK, Measured, floors, measured, table_of_floors, table_of_ways
 from vyre_cuda.cli.progress import Progress
@@ -53,7 +54,7 @@ def doctor(console: Console, *, device: str, measures: bool) -> int:
                 steps_us = steps.measured(on, effort.large_calls if emulated else _STEP_REPLAYS)
                 if not emulated:
                     found += [*_judged(known, ways), *steps.judged(on.properties.compute_capability, steps_us)]
-    except Error as error:
+    except (Error, UsageError) as error:
         found.append(Finding("device", "failure", str(error)))
     failed = any(each.status == "failure" for each in found)
     if console.json:

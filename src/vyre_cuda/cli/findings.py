@@ -16,13 +16,12 @@ import numpy as np
 
 import vyre_cuda as vc
 from vyre_cuda.cache.directory import cache_root
-from vyre_cuda.cli.devices import why_no_cuda
+from vyre_cuda.cli.devices import VARIABLES, cuda_names, why_no_cuda
 from vyre_cuda.codegen.core.target import KNOWN_SM
 from vyre_cuda.errors import CacheError, DeviceUnavailableError
 
 Status = Literal["ok", "note", "warning", "failure"]
 
-_OURS = ("VYRE_CUDA_DEVICE", "VYRE_CUDA_DRIVER", "VYRE_CUDA_CACHE_DIR", "VYRE_CUDA_FUSE", "VYRE_CUDA_REQUIRE_GPU")
 _DRIVERS = ("CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH")
 _DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0")
 _MODULE = Path("/proc/driver/nvidia/version")
@@ -52,7 +51,7 @@ def environment() -> Iterator[Finding]:
     free_threaded = not getattr(sys, "_is_gil_enabled", lambda: True)()
     build = ", free-threaded" if free_threaded else ""
     yield Finding("python", "ok", f"{platform.python_version()}{build}, NumPy {np.__version__}, {platform.machine()}")
-    given = [f"{name}={os.environ[name]}" for name in (*_OURS, *_DRIVERS) if name in os.environ]
+    given = [f"{name}={os.environ[name]}" for name in (*VARIABLES, *_DRIVERS) if name in os.environ]
     yield Finding("variables", "ok", ", ".join(given) or "no relevant variable is set")
     if os.environ.get("CUDA_LAUNCH_BLOCKING", "") not in ("", "0"):
         yield Finding("variables", "warning", "CUDA_LAUNCH_BLOCKING makes every launch wait", "unset it")
@@ -92,8 +91,7 @@ def driver(*, wanted: str) -> Iterator[Finding]:
     if missing:
         yield Finding("cuda", "failure" if required else "note", missing, _advice())
     else:
-        names = ", ".join(found.name for found in vc.devices() if found.kind == "cuda")
-        yield Finding("cuda", "ok", names)
+        yield Finding("cuda", "ok", ", ".join(cuda_names()))
     module = _read(_MODULE).partition("\n")[0]
     if module:
         yield Finding("kernel module", "ok", module)

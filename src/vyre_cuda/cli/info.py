@@ -11,7 +11,7 @@ import numpy as np
 
 import vyre_cuda as vc
 from vyre_cuda.cli.console import Console, columns
-from vyre_cuda.cli.devices import opened, why_no_cuda
+from vyre_cuda.cli.devices import VARIABLES, listed, opened, why_no_cuda
 from vyre_cuda.locations import get_cmake_dir, get_include, get_library_dir, get_pkgconfig_dir
 
 if TYPE_CHECKING:
@@ -24,12 +24,11 @@ DIRECTORIES = {
     "cmake": get_cmake_dir,
     "pkgconfig": get_pkgconfig_dir,
 }
-_VARIABLES = ("VYRE_CUDA_CACHE_DIR", "VYRE_CUDA_DEVICE", "VYRE_CUDA_DRIVER", "VYRE_CUDA_FUSE", "VYRE_CUDA_REQUIRE_GPU")
 
 
 def info(console: Console, *, device: str) -> int:
     """Print it; the device is opened to read its properties."""
-    found = vc.devices()
+    found = listed()
     no_cuda = why_no_cuda()
     with opened(device, console) as opened_device:
         properties = opened_device.properties
@@ -39,7 +38,7 @@ def info(console: Console, *, device: str) -> int:
         "numpy": np.__version__,
         "include": get_include(),
         "library_dir": get_library_dir(),
-        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
     }
     if console.json:
         named = [{"kind": entry.kind, "ordinal": entry.ordinal, "name": entry.name} for entry in found]

@@ -10,12 +10,18 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import vyre_cuda as vc
 from vyre_cuda.cli.failures import UsageError
 from vyre_cuda.errors import ProgramError
 from vyre_cuda.ir.core.program import Program, ProgramSource
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.bundles import layout
+else:
+    layout = later("vyre_cuda.bundles.layout")
 
 # What a script may raise; a ProgramError is reported with its own place and text.
 _SCRIPT_ERRORS = (
@@ -104,6 +110,8 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
+        if path.read_bytes().startswith(layout.MAGIC):
+            raise UsageError(f"{path} is a bundle: this command takes the programs that it was made of") from None
         raise UsageError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}: save it as UTF-8") from None
     except OSError as error:
         file, _, name = str(path).rpartition(":")

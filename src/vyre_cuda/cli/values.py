@@ -82,9 +82,14 @@ def read_known(program: Program, given: Sequence[tuple[str, str]]) -> dict[str, 
 
 def takes_text(program: Program) -> str:
     """What to type: `its arguments are x=f32[] y=f32[] a=f32`."""
-    typed = [f"{p.name}={p.type}{'[]' * p.is_buffer}" for p in argument_parameters(program)]
-    unsized = [f"{p.name}={p.type}[]" for p in program.parameters if p.kind == "out" and p.size is None]
+    typed = [f"{p.name}={p.type}{_axes(p)}" for p in argument_parameters(program)]
+    unsized = [f"{p.name}={p.type}{_axes(p)}" for p in program.parameters if p.kind == "out" and p.size is None]
     return f"its arguments are {' '.join([*typed, *unsized])}" if typed or unsized else "it takes no arguments"
+
+
+def _axes(parameter: Parameter) -> str:
+    """`[]` of a buffer, and `[:, :]` of one with two axes; nothing of a scalar."""
+    return f"[{', '.join(':' * parameter.ndim) if parameter.shape else ''}]" if parameter.is_buffer else ""
 
 
 def _value(parameter: Parameter, text: str, rng: np.random.Generator) -> Any:
@@ -95,7 +100,7 @@ def _value(parameter: Parameter, text: str, rng: np.random.Generator) -> Any:
         return _from_npy(where, type_, Path(text))
     form, colon, rest = text.partition(":")
     if not colon:
-        numbers = [part for part in text.split(",") if part.strip()]
+        numbers = text.removesuffix(",").split(",") if text.strip() else []
         if len(numbers) == 1 and not _begins_a_number(numbers[0]):
             raise _no_array(where, text)
         bits = [_bits(where, type_, part) for part in numbers]

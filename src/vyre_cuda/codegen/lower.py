@@ -177,6 +177,8 @@ def check_options(precision: str, bounds: str, max_ulp: float | None) -> None:
     _check_option("bounds", bounds, BOUNDS)
     if max_ulp is not None and (isinstance(max_ulp, bool) or not isinstance(max_ulp, (int, float))):
         raise TypeError(f"max_ulp={max_ulp!r}; a number is needed")
+    if max_ulp is not None and max_ulp != max_ulp:
+        raise ValueError("max_ulp is NaN; it must be a number of ULP, or None")
     if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
         raise ValueError(f"max_ulp={max_ulp!r} is too small; a single rounding is already off by {_ONE_ROUNDING} ULP")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,3 +64,30 @@ def test_a_grid_with_more_threads_than_i32_counts_is_refused(device: vc.Device) 
 
     with pytest.raises(ValueError, match=r"index=vc\.i64"):
         kernel.launch(x, 0, out, grid=2**21 + 1)
+
+
+@pytest.mark.parametrize("index", [vc.i32, vc.u32])
+@pytest.mark.parametrize("way", ["call", "launch", "bind", "replay", "evaluate"])
+def test_an_empty_array_whose_extent_no_index_counts_is_refused(device: vc.Device, index: Type, way: str) -> None:
+    b = vc.Builder("extents", block=1, index=index)
+    x = b.input("x", vc.u8, ndim=2)
+    out = b.output("out", index, size=2)
+    b.work(1)
+    out[0], out[1] = x.shape[0], x.shape[1]
+    program = b.build()
+    kernel = device.compile(program)
+    fits, beyond = np.zeros((5, 0), np.uint8), np.zeros((2**32 + 3, 0), np.uint8)
+    result = device.zeros(2, index)
+    ways: dict[str, Callable[[np.ndarray[Any, Any]], Any]] = {
+        "call": kernel,
+        "launch": lambda x: kernel.launch(device.array(x), result),
+        "bind": lambda x: kernel.bind(device.array(x), result),
+        "replay": lambda x: recorded.replay(x=device.array(x)),
+        "evaluate": lambda x: vc.evaluate(program, x),
+    }
+    with device.record() as recorded:
+        kernel.launch(vc.symbol("x"), result)
+
+    ways[way](fits)
+    with pytest.raises(ValueError, match=rf"is 4294967299; {index} indices reach .*build it with index=vc\.[iu]64"):
+        ways[way](beyond)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -90,6 +93,12 @@ def test_wrong_symbols_are_refused_and_nothing_runs(device: vc.Device) -> None:
     assert first(out) == 0
     graph.replay()
     assert first(out) == 12
+
+
+def test_copied_and_pickled_symbols_have_a_default_only_if_the_first_had_one() -> None:
+    for made in (copy.copy, copy.deepcopy, lambda symbol: pickle.loads(pickle.dumps(symbol))):
+        assert repr(made(vc.symbol("a"))) == "vc.symbol('a')"
+        assert made(vc.symbol("a", 2.5)).default == 2.5
 
 
 def test_names_of_symbols_are_checked(device: vc.Device) -> None:

@@ -118,6 +118,12 @@ def test_sizes_must_be_counts(device: vc.Device, n: object) -> None:
         device.empty(n, vc.f32)
 
 
+@pytest.mark.parametrize("shape", [2**62, (2**40, 2**40)])
+def test_more_bytes_than_can_be_counted_are_memory_that_is_not_there(device: vc.Device, shape: object) -> None:
+    with pytest.raises(vc.ResourceError, match=r"an array of shape \(\d.* bytes; no device has"):
+        device.zeros(shape, vc.f32)
+
+
 def test_types_must_be_of_this_package(device: vc.Device) -> None:
     with pytest.raises(TypeError):
         device.empty(3, np.float32)

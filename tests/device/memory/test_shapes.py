@@ -129,6 +129,8 @@ def test_reshape_takes_every_shape_of_the_same_size(device: vc.Device, array: vc
             array.reshape(*shape)
     with pytest.raises(ValueError, match="more than one -1"):
         array.reshape(-1, -1)
+    with pytest.raises(ValueError, match="has no elements, whatever -1 stands for"):
+        device.zeros((0, 3), vc.f32).reshape(0, -1)
     with pytest.raises(ValueError, match="24 elements cannot have the shape"):
         array.reshape(())
     assert device.full(1, 7, vc.i32).reshape(()).numpy() == np.int32(7)

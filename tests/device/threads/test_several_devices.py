@@ -82,6 +82,20 @@ def test_threads_use_two_devices_side_by_side(two):
         assert np.array_equal(result, expected)
 
 
+def test_waits_across_devices_are_refused_with_what_orders_them(two):
+    first, second = two
+    stream, event = first.stream(), second.stream().record()
+    worker = second.worker([_scale()], idle=0.01)
+
+    with pytest.raises(ValueError, match="the event is of another device than the stream: copy_from orders"):
+        stream.wait(event)
+    with pytest.raises(ValueError, match="the worker is on another device than the stream: give a stream"):
+        stream.wait(worker)
+    with pytest.raises(ValueError, match="the two events are of different devices: measure between"):
+        event.elapsed_ms(stream.record())
+    worker.close()
+
+
 def test_a_lost_device_leaves_the_other_one(two):
     first, second = two
     b = vc.Builder("astray")

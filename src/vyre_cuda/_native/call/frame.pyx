@@ -165,7 +165,7 @@ cdef class Framer(Table):
         for i in range(self.parameter_count):
             if self.rows[i].role == VYC_ROLE_OUT:
                 continue
-            if self.rows[i].axes and not enter_extents(frame, &self.rows[i], <object>args[position]):
+            if self.rows[i].axes and not enter_extents(frame, &self.rows[i], <object>args[position], self.most_elements):
                 return False
             position += 1
         return self.as_declared(frame.counts, frame.scalars, False)
@@ -217,7 +217,8 @@ cdef class Framer(Table):
             target = new_array(self._prepared.context, count, row)
             if row.axes:
                 target = target.reshape(tuple([frame.scalars[row.extents + axis] for axis in range(row.axes)]))
-        elif row.axes and not (enter_extents(frame, row, target) if own else has_extents(frame, row, target)):
+        elif row.axes and not (enter_extents(frame, row, target, self.most_elements) if own else
+                                has_extents(frame, row, target, self.most_elements)):
             return None
         elif isinstance(target, Span):
             if row.role != VYC_ROLE_OUT or not fill_span(frame, item, <Span>target, row, True):
@@ -332,7 +333,7 @@ cdef class Framer(Table):
             counts[i] = item.count
         if self.shaped:
             for i in range(self.parameter_count):
-                if self.rows[i].axes and not enter_extents(frame, &self.rows[i], <object>args[i]):
+                if self.rows[i].axes and not enter_extents(frame, &self.rows[i], <object>args[i], self.most_elements):
                     return False
             if not self.as_declared(counts, frame.scalars, True):
                 return False
@@ -350,8 +351,9 @@ cdef class Framer(Table):
         return True
 
 
-cdef bint enter_extents(Frame *frame, const Row *row, object array) except -1:
-    """Whether an array or device array has as many axes; their extents are then among the scalars."""
+cdef bint enter_extents(Frame *frame, const Row *row, object array, uint64_t most) except -1:
+    """Whether an array or device array has as many axes, of `most` each at most, which one without elements can exceed;
+    their extents are then among the scalars."""
     cdef uint64_t *extents = &frame.scalars[row.extents]
     cdef int32_t axis
     cdef tuple shape
@@ -361,20 +363,24 @@ cdef bint enter_extents(Frame *frame, const Row *row, object array) except -1:
             return False
         for axis in range(row.axes):
             extents[axis] = shape[axis]
+            if extents[axis] > most:
+                return False
         return True
     if not cnp.PyArray_Check(array) or cnp.PyArray_NDIM(<cnp.ndarray>array) != row.axes:
         return False
     for axis in range(row.axes):
         extents[axis] = cnp.PyArray_DIMS(<cnp.ndarray>array)[axis]
+        if extents[axis] > most:
+            return False
     return True
 
 
-cdef bint has_extents(Frame *frame, const Row *row, object array) except -1:
+cdef bint has_extents(Frame *frame, const Row *row, object array, uint64_t most) except -1:
     """Whether an array for a result has the extents that are among the scalars."""
     cdef uint64_t[4] wanted
     cdef uint64_t *extents = &frame.scalars[row.extents]
     memcpy(wanted, extents, row.axes * sizeof(uint64_t))
-    return enter_extents(frame, row, array) and memcmp(wanted, extents, row.axes * sizeof(uint64_t)) == 0
+    return enter_extents(frame, row, array, most) and memcmp(wanted, extents, row.axes * sizeof(uint64_t)) == 0
 
 
 cdef object new_array(Context context, uint64_t count, const Row *row):

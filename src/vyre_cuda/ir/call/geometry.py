@@ -216,7 +216,10 @@ def _three_axes(extents: tuple[int, ...]) -> Dim3:
 def _check_grid(program: Program, blocks: Dim3, why: str) -> None:
     for axis, extent, most in zip(AXES, blocks, MAX_GRID, strict=True):
         if extent > most:
-            raise ValueError(f"{why} gives program {program.name} {extent} blocks on axis {axis}; CUDA allows {most}")
+            raise ValueError(
+                f"{why} gives program {program.name} {extent} blocks on axis {axis}; CUDA allows {most}: use a block "
+                f"with more threads on axis {axis}, or fewer blocks whose threads take several items"
+            )
     for axis, extent, threads in zip(AXES, blocks, program.block, strict=True):
         if extent * threads > program.index.maximum + 1:
             raise ValueError(

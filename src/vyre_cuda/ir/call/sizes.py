@@ -77,6 +77,12 @@ class Extents:
                 f"{parameter.ndim} axes"
             )
         check_indexable(self.program, what, size)
+        for axis, extent in enumerate(shape):
+            if extent > self.program.index.maximum:  # of an array without elements
+                raise ValueError(
+                    f"{self.program.name}: extent {axis} of {what} is {extent}; {self.program.index} indices reach "
+                    f"{self.program.index.maximum} ({wider_index(self.program)})"
+                )
         self.known[parameter.name] = size
         for axis, extent in enumerate(shape):
             self.known[parameter.name, axis] = extent

@@ -56,7 +56,8 @@ def emulator_driver() -> Driver:
     return Driver(os.path.join(get_library_dir(), EMULATOR_LIBRARY))
 
 
-def _open(which: int | str) -> tuple[Driver, int]:
+def _open(which: int | str, told: str = "device ") -> tuple[Driver, int]:
+    """The driver and the ordinal; `told` precedes the name in an error."""
     if isinstance(which, bool) or not isinstance(which, (int, str)):
         names = '"cuda", "cuda:N", "emulator", "emulator:N" or "auto"'
         raise TypeError(f"a device is an ordinal, {names}, not {type_name(which)}")
@@ -71,7 +72,7 @@ def _open(which: int | str) -> tuple[Driver, int]:
         return cuda_driver(), int(which)
     if which == "auto":
         return _automatic()
-    raise ValueError(f'device {which!r}; it must be an ordinal, "cuda", "cuda:N", "emulator", "emulator:N" or "auto"')
+    raise ValueError(f'{told}{which!r}; it must be an ordinal, "cuda", "cuda:N", "emulator", "emulator:N" or "auto"')
 
 
 def _emulated(ordinal: int) -> tuple[Driver, int]:
@@ -89,7 +90,7 @@ def _emulated(ordinal: int) -> tuple[Driver, int]:
 def _automatic() -> tuple[Driver, int]:
     named = os.environ.get("VYRE_CUDA_DEVICE")
     if named and named != "auto":
-        return _open(named)
+        return _open(named, "VYRE_CUDA_DEVICE=")
     try:
         driver = cuda_driver()
         if driver.info()[1] > 0:

@@ -39,6 +39,9 @@ class Symbol:
     def __bool__(self) -> bool:
         raise TypeError(f"symbol {self.name} has no value while a graph is recorded")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return symbol, (self.name, self._default) if self.has_default else (self.name,)
+
     def __repr__(self) -> str:
         return f"vc.symbol({self.name!r}{f', {self._default!r}' if self.has_default else ''})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal
 
 from vyre_cuda._native.core.status import AssertReport
@@ -17,6 +18,7 @@ from vyre_cuda.runtime.kernel.kernel import Kernel
 
 if TYPE_CHECKING:
     from vyre_cuda._native.core.context import Context, Unwatched
+    from vyre_cuda.codegen import lower
     from vyre_cuda.ir.call import known
     from vyre_cuda.ir.call.known import Known
     from vyre_cuda.runtime.base.properties import DeviceProperties
@@ -30,6 +32,7 @@ else:
     blocks = later("vyre_cuda.runtime.kernel.blocks")
     loaded_kernel = later("vyre_cuda.runtime.kernel.loaded_kernel")
     known = later("vyre_cuda.ir.call.known")
+    lower = later("vyre_cuda.codegen.lower")
     support = later("vyre_cuda.runtime.device.support")
     warmup = later("vyre_cuda.runtime.kernel.warmup")
 
@@ -106,6 +109,10 @@ class Compiling:
         if found is None:
             raise no_program("compile takes a Program", program)
         program = found
+        # Kernels are kept by these options, and "2" would find what was compiled for 2, True for 1.
+        kept: tuple[Any, ...] = (precision, bounds)
+        if not all(isinstance(word, str) for word in kept) or type(max_ulp) not in (NoneType, int, float):
+            lower.check_options(precision, bounds, max_ulp)
         values: tuple[Known, ...] = ()
         if specialize is not None:
             check(program)

@@ -130,7 +130,13 @@ class Memory:
             supported = ", ".join(str(type_.dtype) for type_ in TYPES)
             raise TypeError(f"arrays of {dtype} are not supported; supported are {supported}")
         count = math.prod(shape)
-        return DeviceArray(self, Buffer(self.context, count * dtype.itemsize), 0, count, dtype, shape)
+        try:
+            buffer = Buffer(self.context, count * dtype.itemsize)
+        except OverflowError:
+            raise ResourceError(
+                f"an array of shape {shape} has {count * dtype.itemsize} bytes; no device has"
+            ) from None
+        return DeviceArray(self, buffer, 0, count, dtype, shape)
 
     def upload(self, items: Iterable[tuple[DeviceArray, Host] | tuple[DeviceArray, int, Host]]) -> None:
         """Write many ranges, in this order; adjacent ranges are copied as one.

@@ -5,6 +5,7 @@ A choice is looked up in memory and then on disk, under the same key as a kernel
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.core.context import Context
@@ -29,8 +30,12 @@ def given(program: Program, block: Any, properties: DeviceProperties) -> Program
     """The valid program with this many threads per block. ValueError: it depends on its block, or the device has no
     block of this size. TypeError: `block` is not an int.
     """
-    if isinstance(block, bool) or not isinstance(block, int):
-        raise TypeError(f'block={block!r}; it must be a number of threads or "auto"')
+    if isinstance(block, bool) or not isinstance(block, Integral):
+        raise TypeError(
+            f'block={block!r}; it must be a number of threads or "auto"; several axes are given where the program is '
+            "built, by Builder(block=...) or @vc.kernel(block=...)"
+        )
+    block = int(block)
     most = properties.max_threads_per_block
     if not 1 <= block <= most:
         raise ValueError(f"block={block}; a block of this device has 1 to {most} threads")

@@ -37,6 +37,8 @@ def reshaped(count: int, shape: tuple[Any, ...]) -> Shape:
         raise ValueError(f"the shape {shape} has more than one -1")
     extents = list(checked([1 if axis in open_axes else extent for axis, extent in enumerate(shape)]))
     known = math.prod(extents)
+    if open_axes and known == count == 0:
+        raise ValueError(f"the shape {shape} has no elements, whatever -1 stands for: write a number there")
     if open_axes and known:
         extents[open_axes[0]] = count // known
     if math.prod(extents) != count:
