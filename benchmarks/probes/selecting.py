@@ -22,7 +22,7 @@ from vyre_cuda.algorithms.combining import scanning
 from vyre_cuda.algorithms.programs import select
 from vyre_cuda.algorithms.scans import launches
 from vyre_cuda.algorithms.work import Work, index_type
-from vyre_cuda.ir.builder.functions import block_id, lane_id, thread_id
+from vyre_cuda.ir.builder.ids import block_id, lane_id, thread_id
 
 ROUNDS, WARM = 15, 3
 HOW = select.Selection(vc.u8, vc.u32)

@@ -103,7 +103,6 @@ if TYPE_CHECKING:
     from vyre_cuda.frontend.vocabulary import work as work
     from vyre_cuda.interp.evaluate import evaluate as evaluate
     from vyre_cuda.ir.builder.builder import Builder as Builder
-    from vyre_cuda.ir.builder.functions import Type as Type
     from vyre_cuda.ir.builder.functions import absolute as absolute
     from vyre_cuda.ir.builder.functions import add as add
     from vyre_cuda.ir.builder.functions import add_saturate as add_saturate
@@ -112,8 +111,6 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.functions import bitwise_count as bitwise_count
     from vyre_cuda.ir.builder.functions import bitwise_or as bitwise_or
     from vyre_cuda.ir.builder.functions import bitwise_xor as bitwise_xor
-    from vyre_cuda.ir.builder.functions import block_dim as block_dim
-    from vyre_cuda.ir.builder.functions import block_id as block_id
     from vyre_cuda.ir.builder.functions import ceil as ceil
     from vyre_cuda.ir.builder.functions import clip as clip
     from vyre_cuda.ir.builder.functions import copysign as copysign
@@ -127,16 +124,13 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.functions import fmax as fmax
     from vyre_cuda.ir.builder.functions import fmin as fmin
     from vyre_cuda.ir.builder.functions import fmod as fmod
-    from vyre_cuda.ir.builder.functions import global_id as global_id
     from vyre_cuda.ir.builder.functions import greater as greater
     from vyre_cuda.ir.builder.functions import greater_equal as greater_equal
-    from vyre_cuda.ir.builder.functions import grid_dim as grid_dim
     from vyre_cuda.ir.builder.functions import integer_power as integer_power
     from vyre_cuda.ir.builder.functions import invert as invert
     from vyre_cuda.ir.builder.functions import isfinite as isfinite
     from vyre_cuda.ir.builder.functions import isinf as isinf
     from vyre_cuda.ir.builder.functions import isnan as isnan
-    from vyre_cuda.ir.builder.functions import lane_id as lane_id
     from vyre_cuda.ir.builder.functions import left_shift as left_shift
     from vyre_cuda.ir.builder.functions import less as less
     from vyre_cuda.ir.builder.functions import less_equal as less_equal
@@ -164,12 +158,17 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.functions import square as square
     from vyre_cuda.ir.builder.functions import subtract as subtract
     from vyre_cuda.ir.builder.functions import subtract_saturate as subtract_saturate
-    from vyre_cuda.ir.builder.functions import thread_id as thread_id
     from vyre_cuda.ir.builder.functions import trunc as trunc
     from vyre_cuda.ir.builder.functions import trunc_divide as trunc_divide
     from vyre_cuda.ir.builder.functions import where as where
     from vyre_cuda.ir.builder.handles import Buffer as Buffer
     from vyre_cuda.ir.builder.handles import Variable as Variable
+    from vyre_cuda.ir.builder.ids import block_dim as block_dim
+    from vyre_cuda.ir.builder.ids import block_id as block_id
+    from vyre_cuda.ir.builder.ids import global_id as global_id
+    from vyre_cuda.ir.builder.ids import grid_dim as grid_dim
+    from vyre_cuda.ir.builder.ids import lane_id as lane_id
+    from vyre_cuda.ir.builder.ids import thread_id as thread_id
     from vyre_cuda.ir.builder.mathematics import arccos as arccos
     from vyre_cuda.ir.builder.mathematics import arccosh as arccosh
     from vyre_cuda.ir.builder.mathematics import arcsin as arcsin
@@ -202,6 +201,7 @@ if TYPE_CHECKING:
     from vyre_cuda.ir.builder.sums import dot as dot
     from vyre_cuda.ir.builder.values import Value as Value
     from vyre_cuda.ir.core.program import Program as Program
+    from vyre_cuda.ir.core.types import Type as Type
     from vyre_cuda.ir.read.parse import parse as parse
     from vyre_cuda.locations import get_include as get_include
     from vyre_cuda.locations import get_library_dir as get_library_dir
@@ -267,15 +267,15 @@ _HOMES = {
     "vyre_cuda.interp.evaluate": "evaluate",
     "vyre_cuda.ir.builder.builder": "Builder",
     "vyre_cuda.ir.builder.functions": (
-        "Type absolute add add_saturate bf16 bitcast bitwise_and bitwise_count bitwise_or bitwise_xor block_dim "
-        "block_id bool_ ceil clip copysign count_leading_zeros count_trailing_zeros divide equal f16 f32 f64 floor "
-        "floor_divide fma fmax fmin fmod global_id greater greater_equal grid_dim i16 i32 i64 i8 integer_power invert "
-        "isfinite isinf isnan lane_id left_shift less less_equal logical_and logical_not logical_or logical_xor "
-        "maximum minimum multiply multiply_high negative nextafter not_equal reciprocal remainder reverse_bits "
-        "right_shift rint rotate_left rotate_right sign signbit sqrt square subtract subtract_saturate thread_id trunc "
-        "trunc_divide u16 u32 u64 u8 where"
+        "absolute add add_saturate bitcast bitwise_and bitwise_count bitwise_or bitwise_xor ceil clip copysign "
+        "count_leading_zeros count_trailing_zeros divide equal floor floor_divide fma fmax fmin fmod greater "
+        "greater_equal integer_power invert isfinite isinf isnan left_shift less less_equal logical_and logical_not "
+        "logical_or logical_xor maximum minimum multiply multiply_high negative nextafter not_equal reciprocal "
+        "remainder reverse_bits right_shift rint rotate_left rotate_right sign signbit sqrt square subtract "
+        "subtract_saturate trunc trunc_divide where"
     ),
     "vyre_cuda.ir.builder.handles": "Buffer Variable",
+    "vyre_cuda.ir.builder.ids": "block_dim block_id global_id grid_dim lane_id thread_id",
     "vyre_cuda.ir.builder.mathematics": (
         "arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt cos cosh erf exp exp2 expm1 hypot log log10 log1p "
         "log2 power rsqrt sigmoid sin sinh tan tanh"
@@ -284,6 +284,7 @@ _HOMES = {
     "vyre_cuda.ir.builder.sums": "dot",
     "vyre_cuda.ir.read.parse": "parse",
     "vyre_cuda.ir.core.program": "Program",
+    "vyre_cuda.ir.core.types": "Type bf16 bool_ f16 f32 f64 i16 i32 i64 i8 u16 u32 u64 u8",
     "vyre_cuda.ir.builder.values": "Value",
     "vyre_cuda.codegen.rewrites": "Rewrite rewrites",
     "vyre_cuda.codegen.source": "ptx",

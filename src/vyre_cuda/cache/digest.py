@@ -14,6 +14,11 @@ BYTES = 32
 
 def digest(*parts: bytes | memoryview) -> bytes:
     """The digest of the parts one after the other."""
+    return digest_of_all(parts)
+
+
+def digest_of_all(parts: Iterable[bytes | memoryview]) -> bytes:
+    """The same of parts of which each is needed only once."""
     state = blake2b(digest_size=BYTES)
     for part in parts:
         state.update(part)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from _thread import allocate_lock  # threading takes two milliseconds to import
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -27,7 +27,7 @@ class LRU(Generic[V]):
         self._entries: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
         self._bytes = 0
         self._changed = changed
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
     def get(self, key: Hashable) -> V | None:
         """The entry, now the most recently used, or None."""

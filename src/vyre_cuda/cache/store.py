@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 import warnings
+from _thread import allocate_lock  # threading takes two milliseconds to import
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -39,7 +39,7 @@ class Store:
         self.root = root
         self.max_bytes = max_bytes
         self._count = count
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._warned = False
         self._bytes = 0  # of all files, as far as known
         self._writes = 0

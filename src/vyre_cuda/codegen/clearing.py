@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import global_id
+from vyre_cuda.ir.builder.ids import global_id
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import u32
 

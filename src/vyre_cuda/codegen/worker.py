@@ -13,7 +13,7 @@ from vyre_cuda.codegen.parts import Part, body_of
 from vyre_cuda.codegen.ssa.ssa import OF_WARP
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import global_id
+from vyre_cuda.ir.builder.ids import global_id
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import u8
 from vyre_cuda.records import dataclass

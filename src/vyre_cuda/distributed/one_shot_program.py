@@ -22,8 +22,9 @@ from operator import or_
 from typing import Any
 
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import bitcast, block_id, maximum, minimum, thread_id
+from vyre_cuda.ir.builder.functions import bitcast, maximum, minimum
 from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.ids import block_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, u8, u16, u32, u64

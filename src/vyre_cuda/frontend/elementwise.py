@@ -14,8 +14,9 @@ from vyre_cuda.frontend.function import Function
 from vyre_cuda.frontend.parameters import KernelParameter
 from vyre_cuda.frontend.rewriting.syntax import refused
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import fmod, global_id, trunc_divide
+from vyre_cuda.ir.builder.functions import fmod, trunc_divide
 from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.ids import global_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type

@@ -10,8 +10,8 @@ import numpy as np
 from vyre_cuda.frontend.building.declarations import Declaration
 from vyre_cuda.frontend.current import running
 from vyre_cuda.ir.builder.effects import AtomicMethods, WarpMethods
-from vyre_cuda.ir.builder.functions import global_id
 from vyre_cuda.ir.builder.handles import Index
+from vyre_cuda.ir.builder.ids import global_id
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.types import Type

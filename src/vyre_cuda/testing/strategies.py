@@ -12,8 +12,9 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from vyre_cuda.ir.builder import functions as vc
+from vyre_cuda.ir.builder import ids
 from vyre_cuda.ir.builder.builder import Builder
+from vyre_cuda.ir.builder.functions import minimum
 from vyre_cuda.ir.builder.handles import Buffer, Index
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.call.call import bind
@@ -76,7 +77,7 @@ def programs_using(draw: st.DrawFn, op: Op | str, *, type_: Type | None = None) 
     buffers = [b.input(f"x{number}", t) for number, t in enumerate(operands)]
     # Every element is written, so it makes no difference.
     out = b.output("out", result, size=buffers[0].size, zeroed=result is bool_ or draw(st.booleans()))
-    i = b.let("i", vc.global_id.x)
+    i = b.let("i", ids.global_id.x)
     with b.if_(i < out.size):
         out[i] = apply_safely(row.name, result, [x[i] for x in buffers])
     return b.build(), _combinations(draw, operands)
@@ -100,8 +101,8 @@ def programs_using_atomic(
     few = b.inout("few", element)
     outs = [b.output(name, element, size=own.size) for name in ("old_own", "old_tile", "new_tile")]
     tile = b.shared("tile", element, block)
-    i = b.let("i", vc.global_id.x)
-    lane = b.let("lane", vc.thread_id.x)
+    i = b.let("i", ids.global_id.x)
+    lane = b.let("lane", ids.thread_id.x)
     values = [x[i] for x in operands]
     tile[lane] = own[i]
     for buffer, index, out in ((own, i, outs[0]), (tile, lane, outs[1])):
@@ -131,8 +132,8 @@ def programs_using_warp(
     lanes = b.input("lanes", u32)
     out = b.output("out", warp_result_type(row, value), size=x.size)
     b.work(x.size, 1, 1)
-    linear = vc.thread_id.x + vc.block_dim.x * (vc.thread_id.y + vc.block_dim.y * vc.thread_id.z)
-    i = b.let("i", linear + vc.block_id.x * (vc.block_dim.x * vc.block_dim.y * vc.block_dim.z))
+    linear = ids.thread_id.x + ids.block_dim.x * (ids.thread_id.y + ids.block_dim.y * ids.thread_id.z)
+    i = b.let("i", linear + ids.block_id.x * (ids.block_dim.x * ids.block_dim.y * ids.block_dim.z))
     lane = b.broadcast(lanes[i], 0) if row.name == "broadcast" else lanes[i]
     given = without_nan(x[i]) if row.name == "match" else x[i]
     out[i] = warp(b, row, given, lane, named)
@@ -237,8 +238,8 @@ class _Draft:
     def _output(self, number: int) -> Buffer:
         counts: list[Any] = [self.elements]
         for buffer in self.sized:
-            counts += [buffer.size, buffer.size + 3, vc.minimum(buffer.size, 64)]
-        counts += [vc.minimum(scalar, 40) for scalar in self.e.same["grid"][u32]]
+            counts += [buffer.size, buffer.size + 3, minimum(buffer.size, 64)]
+        counts += [minimum(scalar, 40) for scalar in self.e.same["grid"][u32]]
         name, type_ = f"out{number}", self.e.type_()
         shaped = [buffer.shape for buffer in self.sized if buffer.ndim > 1]
         if shaped and self.e.chance(2):
@@ -293,13 +294,13 @@ class _Draft:
     def _targets(self) -> Targets:
         """The linear number of the thread, in the launch and in its block."""
         if self.axes == 1:
-            thread = self.b.let("i", vc.global_id.x)
-            lane = self.b.let("lane", vc.thread_id.x)
+            thread = self.b.let("i", ids.global_id.x)
+            lane = self.b.let("lane", ids.thread_id.x)
         else:
-            width = vc.grid_dim.x * vc.block_dim.x
-            height = vc.grid_dim.y * vc.block_dim.y
-            thread = self.b.let("i", vc.global_id.x + width * (vc.global_id.y + height * vc.global_id.z))
-            within = vc.thread_id.x + vc.block_dim.x * (vc.thread_id.y + vc.block_dim.y * vc.thread_id.z)
+            width = ids.grid_dim.x * ids.block_dim.x
+            height = ids.grid_dim.y * ids.block_dim.y
+            thread = self.b.let("i", ids.global_id.x + width * (ids.global_id.y + height * ids.global_id.z))
+            within = ids.thread_id.x + ids.block_dim.x * (ids.thread_id.y + ids.block_dim.y * ids.thread_id.z)
             lane = self.b.let("lane", within)
         self.e.thread = thread
         self.e.add(thread)
@@ -309,14 +310,14 @@ class _Draft:
     def _leaves(self, targets: Targets) -> None:
         for buffer in self.sized:
             self.e.add(buffer.size, "grid")
-        for id_ in (vc.block_dim, vc.grid_dim):
+        for id_ in (ids.block_dim, ids.grid_dim):
             self.e.add(self.b.let("u", self.e.pick((id_.x, id_.y, id_.z))), "grid")
-        block_id = vc.block_id
+        block_id = ids.block_id
         self.e.add(self.b.let("u", self.e.pick((block_id.x, block_id.y, block_id.z))), "block")
         if self.axes == 1:
             self.e.add(self.b.let("w", targets.lane // WARP_SIZE), "warp")
         if self.e.chance(2):
-            self.e.add(self.b.let("l", vc.lane_id))
+            self.e.add(self.b.let("l", ids.lane_id))
 
     def _own_index(self, thread: Value, buffer: Buffer) -> Index:
         """A different index for every thread, in bounds for some."""

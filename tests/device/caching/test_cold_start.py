@@ -18,15 +18,16 @@ pytestmark = pytest.mark.slow
 # Prints the modules that are loaded after each step, beyond those that NumPy loads, and those of them that other
 # threads import while a driver works.
 STEPS = """
-import json, sys, threading
+import _thread, json, sys
 import numpy as np
 before = set(sys.modules)
 steps = {"ahead": []}
+main = _thread.get_ident()
 
 class Ahead:
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if threading.current_thread() is not threading.main_thread():
+        if _thread.get_ident() != main:
             steps["ahead"].append(name)
 
 sys.meta_path.insert(0, Ahead)
@@ -61,13 +62,14 @@ print(json.dumps(steps))
 UNUSED_ROOMS = ("functions", "passes", "interp", "cli", "testing")
 # Of the others, what is for texts, errors and calls that are not plain.
 UNUSED = (
+    "ir.builder.functions", "ir.builder.reblock", "ir.call.call",
     "ir.check.uniformity", "ir.semantics.elementwise", "ir.text.literals", "ir.read.parse", "ir.text.text",
     "ir.wire.wire_read",
     "codegen.lower", "codegen.forms.isel", "codegen.core.target",
     "runtime.base.jit_cache", "runtime.graph", "runtime.graph.graph", "runtime.kernel.arguments",
     "runtime.kernel.loaded_kernel", "runtime.kernel.lowering", "runtime.kernel.races", "runtime.kernel.unwritten",
     "runtime.kernel.recorded_call",
-    "runtime.memory.interop",
+    "runtime.memory.interop", "runtime.memory.transfers",
 )  # fmt: skip
 # Of the standard library and others; each costs a millisecond or more.
 HEAVY = (
@@ -91,9 +93,11 @@ LARGE = (
     "passes.eligible",
     *(f"runtime.kernel.large_{n}" for n in ("entry", "lowering")),
 )
+# What other threads need: those that import beside a driver, and those that complete awaited calls.
+OF_THREADS = ("threading", "vyre_cuda.runtime.waiting.awaiting", "vyre_cuda.runtime.waiting.pending")
 # Modules of a start with a warm cache, and the folders that they are in, each an empty module of its own: about a
 # tenth of a millisecond. More are no mistake; they are a decision.
-MOST_MODULES = 75
+MOST_MODULES = 71
 MOST_FOLDERS = 22
 ON_A_GPU = "runtime.kernel.preloading"  # one more
 
@@ -288,6 +292,15 @@ def test_a_later_process_loads_nothing_heavy(cold_and_warm):
     loaded = cold_and_warm[1]["result"]
 
     assert [name for name in loaded if name in HEAVY] == []
+
+
+def test_a_program_is_built_without_a_module_that_threads_need(cold_and_warm):
+    assert [name for name in cold_and_warm[1]["program"] if name in OF_THREADS] == []
+
+
+@pytest.mark.emulator
+def test_a_result_needs_no_module_that_only_other_threads_need(cold_and_warm):
+    assert [name for name in cold_and_warm[1]["result"] if name in OF_THREADS] == []
 
 
 def test_nothing_is_loaded_by_compiling_or_by_the_first_call(cold_and_warm):

@@ -9,7 +9,7 @@ from vyre_cuda.algorithms.programs.keys import zero_of
 from vyre_cuda.algorithms.programs.move import output
 from vyre_cuda.algorithms.programs.ranking import DIGITS, Ranked, Sorted, exclusive_of_block
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import block_id, lane_id, thread_id
+from vyre_cuda.ir.builder.ids import block_id, lane_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, u32

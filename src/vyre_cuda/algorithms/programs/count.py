@@ -7,8 +7,9 @@ from typing import Any
 
 from vyre_cuda.algorithms.programs.reduce import neighbors
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import block_id, grid_dim, thread_id, where
+from vyre_cuda.ir.builder.functions import where
 from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.ids import block_id, grid_dim, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, f32, f64, i64, u32, u64

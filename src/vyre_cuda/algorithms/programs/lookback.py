@@ -13,8 +13,9 @@ from typing import Any
 
 from vyre_cuda.algorithms.combining import Combining
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import bitcast, lane_id, thread_id, where
+from vyre_cuda.ir.builder.functions import bitcast, where
 from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.ids import lane_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.types import Type, u32, u64
 

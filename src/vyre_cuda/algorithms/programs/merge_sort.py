@@ -14,8 +14,9 @@ from vyre_cuda.algorithms.programs.keys import key_of, key_type
 from vyre_cuda.algorithms.programs.move import output
 from vyre_cuda.algorithms.programs.ranking import Sorted
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import block_id, minimum, thread_id, where
+from vyre_cuda.ir.builder.functions import minimum, where
 from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.ids import block_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, u32

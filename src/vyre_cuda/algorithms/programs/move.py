@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import block_id, thread_id
 from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.ids import block_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_

@@ -8,7 +8,8 @@ from typing import Any
 from vyre_cuda.algorithms.programs.keys import key_of
 from vyre_cuda.algorithms.programs.move import output
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import block_id, maximum, minimum, thread_id, where
+from vyre_cuda.ir.builder.functions import maximum, minimum, where
+from vyre_cuda.ir.builder.ids import block_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, i64, u64

@@ -16,8 +16,9 @@ from vyre_cuda.algorithms.programs.lookback import ticket_of
 from vyre_cuda.algorithms.programs.move import output
 from vyre_cuda.algorithms.programs.ranking import DIGITS, Ranked, Sorted, digit_of, exclusive_of_block
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import block_id, grid_dim, lane_id, thread_id, where
+from vyre_cuda.ir.builder.functions import where
 from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.ids import block_id, grid_dim, lane_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, u32, u64

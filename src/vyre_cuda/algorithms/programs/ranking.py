@@ -7,7 +7,8 @@ from typing import Any
 
 from vyre_cuda.algorithms.programs.keys import greatest, key_of, key_type
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import bitwise_count, count_leading_zeros, lane_id, thread_id, where
+from vyre_cuda.ir.builder.functions import bitwise_count, count_leading_zeros, where
+from vyre_cuda.ir.builder.ids import lane_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.types import Type, u32, u64
 from vyre_cuda.records import dataclass

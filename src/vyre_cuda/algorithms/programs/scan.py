@@ -13,8 +13,9 @@ from vyre_cuda.algorithms.combining import Combining
 from vyre_cuda.algorithms.programs.lookback import FAN, Earlier, ticket_of, warp_scan
 from vyre_cuda.algorithms.programs.reduce import neighbors
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import block_id, lane_id, thread_id, where
+from vyre_cuda.ir.builder.functions import where
 from vyre_cuda.ir.builder.handles import Buffer, Variable
+from vyre_cuda.ir.builder.ids import block_id, lane_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, u64

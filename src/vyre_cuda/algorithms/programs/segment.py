@@ -7,7 +7,8 @@ from functools import lru_cache
 from vyre_cuda.algorithms.combining import Combining
 from vyre_cuda.algorithms.programs import reduce
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import block_id, where
+from vyre_cuda.ir.builder.functions import where
+from vyre_cuda.ir.builder.ids import block_id
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, i64, u64
 

@@ -17,8 +17,9 @@ from vyre_cuda.algorithms.programs.keys import key_of, zero_of
 from vyre_cuda.algorithms.programs.move import output
 from vyre_cuda.algorithms.programs.reduce import neighbors
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import block_id, lane_id, thread_id, where
+from vyre_cuda.ir.builder.functions import where
 from vyre_cuda.ir.builder.handles import Buffer, Variable
+from vyre_cuda.ir.builder.ids import block_id, lane_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, i64, u32, u64

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from vyre_cuda.frontend.building.values import current, is_dynamic
-from vyre_cuda.ir.builder.functions import LaunchId
 from vyre_cuda.ir.builder.handles import Buffer
+from vyre_cuda.ir.builder.ids import LaunchId
 from vyre_cuda.ir.builder.scopes import caller, program_error
 from vyre_cuda.ir.core.printing import escaped
 from vyre_cuda.records import dataclass

@@ -7,7 +7,7 @@ A with-block that an exception leaves is dropped, and the exception propagates.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from vyre_cuda.ir.builder.effects import AtomicMethods, EffectMethods, WarpMetho
 from vyre_cuda.ir.builder.handles import Variable
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.prune import drop_unread_results
-from vyre_cuda.ir.builder.reblock import what_fixes_block
 from vyre_cuda.ir.builder.scopes import Scope, caller, check_name, program_error
 from vyre_cuda.ir.builder.values import Value, bind, node_of, place
 from vyre_cuda.ir.check.validate import check
@@ -36,6 +35,12 @@ from vyre_cuda.ir.core.nodes import (
 )
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import INDEX_TYPES, Type, bool_, u32
+from vyre_cuda.later import later
+
+if TYPE_CHECKING:
+    from vyre_cuda.ir.builder import reblock
+else:
+    reblock = later("vyre_cuda.ir.builder.reblock")
 
 # Threads per block of a block="auto" program where no device has chosen.
 _AUTO_BLOCK = 256
@@ -336,7 +341,7 @@ class Builder(Declarations, EffectMethods, AtomicMethods, WarpMethods):
             auto_block=self._auto_block,
         )
         check(program)
-        fixed = what_fixes_block(program) if self._auto_block else None
+        fixed = reblock.what_fixes_block(program) if self._auto_block else None
         if fixed is not None:
             raise program_error(
                 f'block="auto" cannot be used with {fixed[0]}, which depends on the block', fixed[1] or self._source

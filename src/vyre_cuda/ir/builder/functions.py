@@ -1,4 +1,4 @@
-"""The functions that programs use besides a builder: every op under its NumPy name, the ids, the types.
+"""The functions that programs use besides a builder: every op under its NumPy name.
 
 The op table (`ir/core/ops.py`) decides; these functions only give its rows signatures. Operands are expressions or
 Python numbers, which take the type of the other operand. Wrong types raise ProgramError with the rule that they break.
@@ -6,95 +6,11 @@ Python numbers, which take the type of the other operand. Wrong types raise Prog
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from vyre_cuda.ir.builder.docstrings import describe_op
 from vyre_cuda.ir.builder.operators import Expression, Operand
-from vyre_cuda.ir.builder.scopes import Scope, caller, running
-from vyre_cuda.ir.builder.values import Unplaced, Value, apply, leaf, operate
-from vyre_cuda.ir.core.nodes import Id, IdKind
+from vyre_cuda.ir.builder.values import Value, apply, operate
 from vyre_cuda.ir.core.ops import OPS
-from vyre_cuda.ir.core.types import Type as Type
-from vyre_cuda.ir.core.types import bf16 as bf16
-from vyre_cuda.ir.core.types import bool_ as bool_
-from vyre_cuda.ir.core.types import f16 as f16
-from vyre_cuda.ir.core.types import f32 as f32
-from vyre_cuda.ir.core.types import f64 as f64
-from vyre_cuda.ir.core.types import i8 as i8
-from vyre_cuda.ir.core.types import i16 as i16
-from vyre_cuda.ir.core.types import i32 as i32
-from vyre_cuda.ir.core.types import i64 as i64
-from vyre_cuda.ir.core.types import u8 as u8
-from vyre_cuda.ir.core.types import u16 as u16
-from vyre_cuda.ir.core.types import u32 as u32
-from vyre_cuda.ir.core.types import u64 as u64
-
-
-class LaunchId:
-    """A launch coordinate with the axes x, y and z, of the index type of the builder that uses it."""
-
-    __slots__ = ("_kind",)
-
-    def __init__(self, kind: IdKind) -> None:
-        self._kind = kind
-
-    @property
-    def x(self) -> Value:
-        return self._on_axis(0)
-
-    @property
-    def y(self) -> Value:
-        return self._on_axis(1)
-
-    @property
-    def z(self) -> Value:
-        return self._on_axis(2)
-
-    @property
-    def xy(self) -> tuple[Value, Value]:
-        return self.x, self.y
-
-    @property
-    def yx(self) -> tuple[Value, Value]:
-        """Row and column of an array of two axes."""
-        return self.y, self.x
-
-    @property
-    def xyz(self) -> tuple[Value, Value, Value]:
-        return self.x, self.y, self.z
-
-    @property
-    def zyx(self) -> tuple[Value, Value, Value]:
-        """The indices of an array of three axes."""
-        return self.z, self.y, self.x
-
-    def _on_axis(self, axis: int) -> Value:
-        source = caller()
-
-        def placed(scope: Scope, _: Sequence[Operand]) -> Value:
-            return leaf(scope, Id(scope.index, self._kind, axis, source), source)
-
-        if running.scope is not None:
-            return placed(running.scope, ())
-        return Unplaced(placed, (), None, source)
-
-    def __repr__(self) -> str:
-        return f"<{self._kind}>"
-
-
-global_id = LaunchId("global_id")  # block_id * block_dim + thread_id
-block_id = LaunchId("block_id")
-thread_id = LaunchId("thread_id")  # within the block
-block_dim = LaunchId("block_dim")  # threads per block
-grid_dim = LaunchId("grid_dim")  # blocks in the grid
-
-
-def _lane_id(scope: Scope, _: Sequence[Operand]) -> Value:
-    source = caller()
-    return leaf(scope, Id(scope.index, "lane_id", 0, source), source)
-
-
-lane_id: Value = Unplaced(_lane_id, (), None, caller())  # within the warp: the linear thread number modulo 32
+from vyre_cuda.ir.core.types import Type
 
 
 def add(x: Operand, y: Operand, /) -> Value:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os.path
 import sys
+from _thread import _local as thread_local  # threading takes two milliseconds to import
 from collections.abc import Callable
-from threading import local as thread_local
 from typing import Any, ClassVar, Literal, TypeVar
 
 from vyre_cuda.errors import Diagnostic, ProgramError, type_name

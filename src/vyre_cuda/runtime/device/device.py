@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
+from _thread import _local, allocate_lock  # threading takes two milliseconds to import
 from collections.abc import Iterable
 from contextlib import nullcontext
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,6 @@ from vyre_cuda.runtime.kernel.kernel import Kernel
 from vyre_cuda.runtime.kernel.kernels import Kernels
 from vyre_cuda.runtime.memory.array import DeviceArray
 from vyre_cuda.runtime.telemetry.telemetry import Telemetry
-from vyre_cuda.runtime.waiting import pending
 from vyre_cuda.runtime.waiting.completion_thread import Waiter
 
 if TYPE_CHECKING:
@@ -97,11 +95,11 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
         self._blocks: blocks.Blocks | None = None
         self.context.explain = self._kernels.checks.error
         self.waiter = Waiter()
-        self.context.awaiting = partial(pending.awaited, self.waiter)
+        self.context.awaiting = self.waiter.awaited
         weakref.finalize(self, self.waiter.stop)
         weakref.finalize(self.context, _hurry, weakref.ref(self.context))
-        self._recording = threading.local()
-        self._watch_lock = threading.Lock()
+        self._recording = _local()
+        self._watch_lock = allocate_lock()
         self.is_closed = False
 
     @property

@@ -15,16 +15,16 @@ from vyre_cuda.errors import ResourceError, type_name
 from vyre_cuda.ir.core.types import TYPES, Type, by_dtype
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.properties import MemoryStats
-from vyre_cuda.runtime.memory import transfers
 from vyre_cuda.runtime.memory.array import DeviceArray, dtype_of
-from vyre_cuda.runtime.memory.transfers import Host
 
 if TYPE_CHECKING:
     from vyre_cuda._native.core.context import Context
     from vyre_cuda.runtime.graph.graph import Graph
-    from vyre_cuda.runtime.memory import shapes
+    from vyre_cuda.runtime.memory import shapes, transfers
+    from vyre_cuda.runtime.memory.transfers import Host
 else:
     shapes = later("vyre_cuda.runtime.memory.shapes")
+    transfers = later("vyre_cuda.runtime.memory.transfers")
 
 
 class Memory:

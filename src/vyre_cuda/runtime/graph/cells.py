@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre_cuda._native.memory.memory import Buffer
 from vyre_cuda.ir.builder.builder import Builder
-from vyre_cuda.ir.builder.functions import global_id
+from vyre_cuda.ir.builder.ids import global_id
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.passes import steps as merged

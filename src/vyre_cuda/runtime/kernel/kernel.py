@@ -19,7 +19,6 @@ from vyre_cuda._native.core.module import Module
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.descriptors.signature import Signature, known_rows, signature
 from vyre_cuda.errors import Error, Limit, RecordingError, type_name
-from vyre_cuda.ir.call.call import argument_parameters
 from vyre_cuda.ir.core import limits
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
@@ -34,6 +33,7 @@ from vyre_cuda.runtime.kernel.runs import Runs
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.core.lowered import Lowered, Several
+    from vyre_cuda.ir.call import call as calls
     from vyre_cuda.ir.call import known as known_values
     from vyre_cuda.ir.call.known import Known
     from vyre_cuda.runtime.device.device import Device
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel.rows_entry import Entry
     from vyre_cuda.runtime.kernel.side_by_side import SideBySide
 else:
+    calls = later("vyre_cuda.ir.call.call")
     known_values = later("vyre_cuda.ir.call.known")
     general = later("vyre_cuda.runtime.kernel.arguments")
     large_entry = later("vyre_cuda.runtime.kernel.large_entry")
@@ -268,7 +269,7 @@ class Kernel(Dispatcher, Runs):
     def _note(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         watch = self.device._watch
         if watch.traces:
-            watch.note(self.program.name, (p.name for p in argument_parameters(self.program)), args, kwargs)
+            watch.note(self.program.name, (p.name for p in calls.argument_parameters(self.program)), args, kwargs)
 
     # ---- the general path -------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ _begun: list[threading.Thread] = []
 _STEPS = (
     "ir.builder.values",
     "ir.builder.builder",
-    "ir.builder.functions",
+    "ir.builder.ids",
     "passes.rebuild",
     "passes.pipeline",
     "codegen.core.target",
@@ -92,11 +92,11 @@ def _load(enough: threading.Event) -> None:
 def _lower() -> None:
     builder = import_module("vyre_cuda.ir.builder.builder")
     types = import_module("vyre_cuda.ir.core.types")
-    functions = import_module("vyre_cuda.ir.builder.functions")
+    ids = import_module("vyre_cuda.ir.builder.ids")
     b = builder.Builder("preloaded")
     x, a = b.input("x", types.f32), b.scalar("a", types.f32)
     out = b.output("out", types.f32, size=x.size)
-    i = b.let("i", functions.global_id.x)
+    i = b.let("i", ids.global_id.x)
     with b.if_(i < out.size):
         out[i] = a * x[i] + x[i]
     prepared = import_module("vyre_cuda.passes.pipeline").prepared(b.build(), bounds="check")

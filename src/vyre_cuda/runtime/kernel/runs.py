@@ -11,7 +11,6 @@ from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.later import later
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.range_names import HOST
-from vyre_cuda.runtime.waiting.pending import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,12 +24,15 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.kernel import bound, many, many_calls, recorded_call
     from vyre_cuda.runtime.kernel.bound import BoundCall
     from vyre_cuda.runtime.kernel.recorded_call import RecordedCall
+    from vyre_cuda.runtime.waiting import pending
+    from vyre_cuda.runtime.waiting.pending import Pending
 else:
     bound = later("vyre_cuda.runtime.kernel.bound")
     many = later("vyre_cuda.runtime.kernel.many")
     many_calls = later("vyre_cuda.runtime.kernel.many_calls")
     bundles = later("vyre_cuda.bundles.write")
     recorded_call = later("vyre_cuda.runtime.kernel.recorded_call")
+    pending = later("vyre_cuda.runtime.waiting.pending")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,12 +110,12 @@ class Runs:
         if not kwargs and type(iterations) is int and iterations == 1:
             plain = self.submit_plain(args, out, grid)
             if plain is not None:
-                return Pending(*plain, self)  # type: ignore[arg-type]
+                return pending.Pending(*plain, self)  # type: ignore[arg-type]
         self._refuse_in_recording()
         with self.device._watch.profiled(HOST, self.program.name):
             self._note(args, kwargs)
             arguments, results = self._bound(args, kwargs, out, grid, iterations)
-            return Pending(self.prepared.submit(arguments), results, self)  # type: ignore[arg-type]
+            return pending.Pending(self.prepared.submit(arguments), results, self)  # type: ignore[arg-type]
 
     def timed(self, *args: Any, out: Any = None, grid: Any = None, iterations: int = 1, **kwargs: Any) -> Timed:
         """Call the kernel and measure it.

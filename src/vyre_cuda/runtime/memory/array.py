@@ -16,14 +16,14 @@ from vyre_cuda.ir.core.types import Type, by_dtype
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.symbol import Symbol
-from vyre_cuda.runtime.memory import transfers
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
-    from vyre_cuda.runtime.memory import absent, shapes
+    from vyre_cuda.runtime.memory import absent, shapes, transfers
 else:
     absent = later("vyre_cuda.runtime.memory.absent")
     shapes = later("vyre_cuda.runtime.memory.shapes")
+    transfers = later("vyre_cuda.runtime.memory.transfers")
 
 
 # Imported when an array meets another library; it needs arrays itself.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from vyre_cuda._native.core.context import UNWATCHED
 
 if TYPE_CHECKING:
+    from _thread import LockType
+
     from vyre_cuda._native.core.context import Context, Unwatched
     from vyre_cuda.runtime.telemetry.profiler_ranges import Watch
     from vyre_cuda.runtime.telemetry.stats import DeviceStats
@@ -22,7 +23,7 @@ _WATCH = "vyre_cuda.runtime.telemetry.profiler_ranges"
 class Telemetry:
     """The part of a Device that only observes."""
 
-    _watch_lock: threading.Lock
+    _watch_lock: LockType
     _watch: Watch | Unwatched = UNWATCHED
 
     if TYPE_CHECKING:  # defined by Allocator

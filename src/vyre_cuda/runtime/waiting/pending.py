@@ -16,16 +16,10 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.graph.graph import Graph
     from vyre_cuda.runtime.kernel.kernel import Kernel
     from vyre_cuda.runtime.waiting import awaiting
-    from vyre_cuda.runtime.waiting.completion_thread import Waiter
 else:
     awaiting = later("vyre_cuda.runtime.waiting.awaiting")
 
 Results: TypeAlias = Any
-
-
-def awaited(waiter: Waiter, event: Event) -> Generator[Any, None, None]:
-    """What `await event` iterates over."""
-    return awaiting.wait(event.query, event.synchronize, event, waiter)
 
 
 class Awaitable:
