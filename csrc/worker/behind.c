@@ -14,7 +14,7 @@
  * behind it, which ends when the call has been answered.
  *
  * A call with device arrays that its caller leaves, as after Ctrl-C, becomes a launch in call order
- * to all others: the main stream waits for its answer. One that cannot begin before the caller
+ * to all others: the main stream waits for its answer. One that waits until the caller
  * resumes the worker is emptied instead. */
 #include "worker.h"
 
@@ -87,14 +87,17 @@ static vyc_status wait_for_ring(const vyc_launch_stream *on, vyc_ring *ring, uin
   vyc_context *context = worker->child.context;
   VYC_CU_RESULT;
   if (vyc__ring_is_answered(ring, last)) return VYC_OK;
-  if (atomic_load(&worker->pauses) != 0)
-    return vyc__fail(VYC_E_UNAVAILABLE, "worker",
-                     "the worker is paused, with calls that have not begun: resume it first");
-  if (vyc__worker_is_paused(worker)) return VYC_NOT_READY;
+  if (atomic_load(&context->worker_pauses) != 0) return VYC_NOT_READY;
   VYC_TRY(vyc__ring_go_until(ring, last));
   worker->awaited |= vyc__slot_bit(on->slot);
   return VYC_CU(context, cuStreamWaitValue32, on->stream, vyc__ring_answer(ring, last), last,
                 CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+static vyc_status check_resumed(const vyc_ring *ring, uint32_t last) {
+  if (atomic_load(&ring->worker->pauses) == 0 || vyc__ring_is_answered(ring, last)) return VYC_OK;
+  return vyc__fail(VYC_E_UNAVAILABLE, "worker",
+                   "the worker is paused, with calls that have not begun: resume it first");
 }
 
 static vyc_status wait_for_rings(const vyc_launch_stream *on, vyc_worker *worker) {
@@ -102,7 +105,9 @@ static vyc_status wait_for_rings(const vyc_launch_stream *on, vyc_worker *worker
   vyc__claim_take(&worker->claim);
   for (uint32_t i = 0; status == VYC_OK && i < worker->ring_count; i++) {
     vyc_ring *ring = &worker->rings[i];
-    status = wait_for_ring(on, ring, *ring->next - 1);
+    const uint32_t last = *ring->next - 1;
+    status = check_resumed(ring, last);
+    if (status == VYC_OK) status = wait_for_ring(on, ring, last);
   }
   vyc__claim_drop(&worker->claim);
   return status;
@@ -140,28 +145,25 @@ vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker) {
 
 /* ---- calls that are left --------------------------------------------------------------------- */
 
-/* The caller has the claim. False: the device may have begun with it. */
-static bool withdraw(const vyc_worker_call *call) {
-  for (uint32_t i = 0; i < call->part_count; i++)
-    if (vyc__ring_is_running(call->parts[i].ring)) return false;
-  for (uint32_t i = 0; i < call->part_count; i++)
-    for (uint32_t j = 0; j < call->slot_count; j++) {
-      const worker_part *part = &call->parts[i];
-      if (!vyc__ring_is_answered(part->ring, part->number - j))
-        vyc__ring_empty(part->ring, part->number - j);
-    }
-  return true;
+/* The caller has the claim. */
+static void withdraw(const vyc_worker_call *call, const worker_part *part) {
+  for (uint32_t j = 0; j < call->slot_count; j++)
+    if (!vyc__ring_is_answered(part->ring, part->number - j))
+      vyc__ring_empty(part->ring, part->number - j);
 }
 
 static vyc_status wait_for_parts(const vyc_launch_stream *on, const vyc_worker_call *call) {
   vyc_worker *worker = call->worker;
   vyc_status status = VYC_OK;
   vyc__claim_take(&worker->claim);
-  if (atomic_load(&worker->pauses) != 0)
-    status = withdraw(call) ? VYC_OK : VYC_NOT_READY;
-  else
-    for (uint32_t i = 0; status == VYC_OK && i < call->part_count; i++)
-      status = wait_for_ring(on, call->parts[i].ring, call->parts[i].number);
+  const bool is_paused = atomic_load(&worker->pauses) != 0;
+  for (uint32_t i = 0; status == VYC_OK && i < call->part_count; i++) {
+    const worker_part *part = &call->parts[i];
+    if (is_paused && vyc__ring_keeps_back(part->ring, part->number - call->slot_count + 1))
+      withdraw(call, part);
+    else
+      status = wait_for_ring(on, part->ring, part->number);
+  }
   vyc__claim_drop(&worker->claim);
   return status;
 }

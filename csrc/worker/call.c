@@ -286,7 +286,7 @@ vyc_status vyc__call_submit(vyc_worker_call *call, uint32_t kernel, const vyc_ru
 static vyc_status begin_again(vyc_worker_call *call, const worker_part *part) {
   vyc_worker *worker = call->worker;
   vyc_context *context = worker->child.context;
-  if (vyc__worker_is_paused(worker)) {
+  if (atomic_load(&context->worker_pauses) != 0) {
     if (!atomic_load(&context->closed)) return VYC_OK;
     return vyc__fail(
         VYC_E_UNAVAILABLE, "worker",

@@ -44,6 +44,7 @@ static _Atomic uint64_t *end_of(const vyc_ring *ring) {
 
 void vyc__ring_begin(vyc_ring *ring, uint32_t first) {
   *ring->next = first;
+  ring->due = first - 1;
   atomic_store(end_of(ring), first);
   for (uint32_t i = 0; i < WORKER_SLOTS; i++) {
     const uint32_t number = first + i;
@@ -124,11 +125,22 @@ void vyc__ring_take_back(vyc_ring *ring, uint32_t before) {
   *ring->next = before;
 }
 
+static bool comes_to_stop(const vyc_ring *ring) {
+  return ring->has_stop && !vyc__ring_is_answered(ring, ring->stop);
+}
+
+bool vyc__ring_keeps_back(const vyc_ring *ring, uint32_t number) {
+  if ((int32_t)(number - ring->due) <= 0) return false;
+  if (!vyc__ring_is_running(ring)) return true;
+  return comes_to_stop(ring) && (int32_t)(number - ring->stop) > 0;
+}
+
 /* A launch comes to all that is in the ring, so one stop is enough for whoever asks for one; and a
  * launch that has ended before it came to its stop leaves it to the next one. */
 bool vyc__ring_stop(vyc_ring *ring) {
   static const uint32_t grid[3] = {1, 1, 1};
-  if (!vyc__ring_is_running(ring) || ring->has_stop) return true;
+  if (!vyc__ring_is_running(ring) && vyc__ring_is_answered(ring, ring->due)) return true;
+  if (comes_to_stop(ring)) return true;
   if (!vyc__ring_has_room(ring, 1)) return false;
   ring->stop = vyc__ring_put(ring, &(worker_slot){.kernel = WORKER_STOP, .grid = grid});
   ring->has_stop = true;
@@ -201,7 +213,7 @@ static vyc_status launch_it(vyc_ring *ring, stay of) {
     ring->stream = made; /* seen by who looks without the claim */
   }
   vyc__ring_note_end(ring);
-  if (ring->has_stop && vyc__ring_is_answered(ring, ring->stop)) ring->has_stop = false;
+  ring->has_stop = comes_to_stop(ring);
   const uint32_t before = atomic_load_explicit(&ring->launch, memory_order_relaxed);
   const uint32_t number = before + 1 == 0 ? 1 : before + 1;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
@@ -218,8 +230,14 @@ static vyc_status launch_it(vyc_ring *ring, stay of) {
   return VYC_OK;
 }
 
+static bool is_kept_away(const vyc_ring *ring) {
+  const vyc_worker *worker = ring->worker;
+  if (atomic_load(&worker->child.context->worker_pauses) != 0) return true;
+  return atomic_load(&worker->pauses) != 0 && vyc__ring_is_answered(ring, ring->due);
+}
+
 vyc_status vyc__ring_go_on(vyc_ring *ring, vyc_scope *scope) {
-  if (VYC_LIKELY(vyc__ring_is_running(ring)) || vyc__worker_is_paused(ring->worker)) return VYC_OK;
+  if (VYC_LIKELY(vyc__ring_is_running(ring)) || is_kept_away(ring)) return VYC_OK;
   vyc_worker *worker = ring->worker;
   VYC_TRY(vyc__worker_enter(worker->child.context, scope));
   return launch_it(ring, (stay){worker->idle_ns, busy_ns(worker), *ring->next - WORKER_SLOTS - 1});

@@ -1,73 +1,8 @@
-/* The life of a worker: creation, pauses, its end. */
+/* The life of a worker: creation, close, its end. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "worker.h"
-
-#define EACH_RING(ring, worker)                                                                    \
-  for (vyc_ring *ring = (worker)->rings; ring < (worker)->rings + (worker)->ring_count; ring++)
-
-/* ---- pauses ---------------------------------------------------------------------------------- */
-
-static bool try_stop(vyc_ring *ring) {
-  vyc_claim *claim = &ring->worker->claim;
-  vyc__claim_take(claim);
-  const bool stops = vyc__ring_stop(ring);
-  vyc__claim_drop(claim);
-  return stops;
-}
-
-/* While the ring is full, only the driver knows of a fault. */
-static vyc_status stop_ring(vyc_ring *ring, vyc_pace *pace) {
-  while (!try_stop(ring)) {
-    VYC_TRY(vyc__pace(ring->worker->child.context, pace));
-    const vyc_status status = vyc__pace_sleeps(pace) ? vyc__ring_ask(ring, NULL) : VYC_NOT_READY;
-    if (status != VYC_NOT_READY) return status;
-  }
-  return VYC_OK;
-}
-
-static bool is_running(vyc_worker *worker) {
-  EACH_RING(ring, worker)
-  if (vyc__ring_is_running(ring)) return true;
-  return false;
-}
-
-static vyc_status leave_device(vyc_worker *worker, int64_t timeout_ns) {
-  vyc_context *context = worker->child.context;
-  vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
-  EACH_RING(ring, worker) VYC_TRY(stop_ring(ring, &pace));
-  /* Their last instructions, or a fault. */
-  EACH_RING(ring, worker)
-  if (ring->stream != NULL)
-    VYC_TRY(vyc__stream_finish(context, ring->stream, vyc__pace_left(&pace)));
-  return vyc__behind_finish(worker, vyc__pace_left(&pace));
-}
-
-static vyc_status stop(vyc_worker *worker, int64_t timeout_ns) {
-  vyc__claim_take(&worker->claim); /* who has it may have seen no pause, and not launched it yet */
-  const bool runs = is_running(worker);
-  EACH_RING(ring, worker) vyc__ring_note_end(ring);
-  vyc__claim_drop(&worker->claim);
-  if (!runs) return vyc__behind_finish(worker, timeout_ns);
-  atomic_fetch_add_explicit(&worker->pause_count, 1, memory_order_relaxed);
-  vyc__count(&worker->child.context->counters, worker_pauses, 1);
-  return leave_device(worker, timeout_ns);
-}
-
-/* Counted before it is asked whether it runs: see put(). */
-static vyc_status pause_it(vyc_worker *worker, int64_t timeout_ns) {
-  atomic_fetch_add(&worker->pauses, 1);
-  return stop(worker, timeout_ns);
-}
-
-static bool undo_pause(vyc_worker *worker) {
-  uint32_t pauses = atomic_load(&worker->pauses);
-  do {
-    if (pauses == 0) return false;
-  } while (!atomic_compare_exchange_weak(&worker->pauses, &pauses, pauses - 1));
-  return true;
-}
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
@@ -117,7 +52,7 @@ static void worker_destroy(vyc_child *child) {
   vyc_context *context = child->context;
   vyc_error failure;
   vyc__error_save(&failure);
-  const vyc_status status = pause_it(worker, vyc__patience(context));
+  const vyc_status status = vyc__worker_stop_for_good(worker, vyc__patience(context));
   const bool ended = vyc__await_end_after(context, status);
   if (ended) {
     give_back(worker);
@@ -268,69 +203,6 @@ void vyc_worker_release(vyc_worker *worker) {
 
 /* ---- by the caller --------------------------------------------------------------------------- */
 
-vyc_status vyc_worker_pause(vyc_worker *worker, int64_t timeout_ns) {
-  VYC_REQUIRE(worker != NULL);
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(worker->child.context, &scope));
-  const vyc_status status = pause_it(worker, timeout_ns);
-  if (VYC_UNLIKELY(status != VYC_OK && status != VYC_NOT_READY)) undo_pause(worker);
-  vyc__leave(worker->child.context, &scope);
-  return status;
-}
-
-static vyc_status not_paused(void) {
-  return vyc__fail(VYC_E_INVALID, "worker",
-                   "the worker is not paused: resume it once for each pause");
-}
-
-vyc_status vyc_worker_pause_wait(vyc_worker *worker, int64_t timeout_ns) {
-  VYC_REQUIRE(worker != NULL);
-  vyc_scope scope;
-  VYC_TRY(vyc__enter(worker->child.context, &scope));
-  const bool stays_away = atomic_load(&worker->pauses) != 0 || atomic_load(&worker->closed);
-  const vyc_status status = stays_away ? leave_device(worker, timeout_ns) : not_paused();
-  vyc__leave(worker->child.context, &scope);
-  return status;
-}
-
-vyc_status vyc_worker_resume(vyc_worker *worker) {
-  VYC_REQUIRE(worker != NULL);
-  return undo_pause(worker) ? VYC_OK : not_paused();
-}
-
-/* Whether all calls up to now have ended; if the block has left some, it is launched for them. */
-static vyc_status look_on(vyc_ring *ring, uint32_t last) {
-  vyc_status status = VYC_OK;
-  if (vyc__ring_is_answered(ring, last)) return VYC_OK;
-  if (!vyc__ring_is_running(ring) && !vyc__ring_is_withheld(ring)) {
-    vyc__claim_take(&ring->worker->claim);
-    if (!vyc__ring_is_answered(ring, last)) status = vyc__ring_go_on(ring, NULL);
-    vyc__claim_drop(&ring->worker->claim);
-  }
-  if (status != VYC_OK) return status;
-  if (ring->worker->behind != NULL) {
-    status = vyc__behind_ask(ring->worker, NULL);
-    if (status != VYC_NOT_READY) return status;
-  }
-  return vyc__ring_ask(ring, NULL);
-}
-
-static vyc_status finish_ring(vyc_ring *ring, vyc_pace *pace) {
-  vyc__claim_take(&ring->worker->claim);
-  const uint32_t last = *ring->next - 1;
-  vyc__claim_drop(&ring->worker->claim);
-  for (;;) {
-    const vyc_status status = look_on(ring, last);
-    if (status != VYC_NOT_READY) return status;
-    VYC_TRY(vyc__pace(ring->worker->child.context, pace));
-  }
-}
-
-static vyc_status finish_calls(vyc_worker *worker, vyc_pace *pace) {
-  EACH_RING(ring, worker) VYC_TRY(finish_ring(ring, pace));
-  return VYC_OK;
-}
-
 vyc_status vyc_worker_close(vyc_worker *worker, int64_t timeout_ns) {
   VYC_REQUIRE(worker != NULL);
   vyc_context *context = worker->child.context;
@@ -341,8 +213,8 @@ vyc_status vyc_worker_close(vyc_worker *worker, int64_t timeout_ns) {
   atomic_store(&worker->closed, true);
   vyc__claim_drop(&worker->claim);
   atomic_store(&worker->pauses, 0); /* what was submitted meanwhile is finished too */
-  vyc_status status = finish_calls(worker, &pace);
-  if (status == VYC_OK) status = pause_it(worker, vyc__pace_left(&pace));
+  vyc_status status = vyc__worker_finish(worker, &pace);
+  if (status == VYC_OK) status = vyc__worker_pause(worker, vyc__pace_left(&pace));
   vyc__leave(context, &scope);
   return status;
 }
@@ -387,7 +259,7 @@ static vyc_worker *next_worker(vyc_context *context, const vyc_worker *after) {
 void vyc__workers_stop(vyc_context *context) {
   vyc__record_keep();
   for (vyc_worker *worker = next_worker(context, NULL), *next; worker != NULL; worker = next) {
-    stop(worker, vyc__patience(context));
+    vyc__worker_stop(worker, vyc__patience(context));
     next = next_worker(context, worker);
     vyc_worker_release(worker);
   }
@@ -398,7 +270,8 @@ vyc_status vyc__workers_finish(vyc_context *context, int64_t timeout_ns) {
   vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
   vyc_status status = VYC_OK;
   for (vyc_worker *worker = next_worker(context, NULL), *next; worker != NULL; worker = next) {
-    if (status == VYC_OK && !vyc__worker_is_paused(worker)) status = finish_calls(worker, &pace);
+    if (status == VYC_OK && !vyc__worker_is_paused(worker))
+      status = vyc__worker_finish(worker, &pace);
     next = next_worker(context, worker);
     vyc_worker_release(worker);
   }

@@ -40,6 +40,7 @@ typedef struct vyc_ring {
   uint32_t *next; /* number of the next call; of the worker, beside those of its other rings */
   _Atomic uint32_t launch; /* the number of the last launch; 0: none; changed under the claim */
   uint32_t noted; /* the last launch of which it is counted why it has ended */
+  uint32_t due; /* the last call that it takes while the caller has paused the worker */
   uint32_t stop; /* the number of its last stop */
   bool has_stop; /* which may not have been answered; there is no other one */
 } vyc_ring;
@@ -137,6 +138,9 @@ struct vyc_worker {
   vyc_ring rings[];
 };
 
+#define EACH_RING(ring, worker)                                                                    \
+  for (vyc_ring *ring = (worker)->rings; ring < (worker)->rings + (worker)->ring_count; ring++)
+
 /* ---- ring.c ---- */
 
 uint64_t vyc__ring_bytes(void); /* of one */
@@ -165,8 +169,10 @@ uint64_t vyc__ring_answer(const vyc_ring *ring, uint32_t number);
 /* The caller has the claim, and its block does not run, or `before` is withheld: the calls from it
  * on were not put. */
 void vyc__ring_take_back(vyc_ring *ring, uint32_t before);
-/* The caller has the claim, and its block does not run: the call that has this number, and has not
- * been answered, does nothing. */
+/* The caller has the claim and has paused the worker: the call waits for the end of the pause, and
+ * no launch that runs comes to it. */
+bool vyc__ring_keeps_back(const vyc_ring *ring, uint32_t number);
+/* The same, and the call has not been answered: it does nothing. */
 void vyc__ring_empty(vyc_ring *ring, uint32_t number);
 /* Whether the call has been answered: then everything that it wrote can be read. */
 bool vyc__ring_is_answered(const vyc_ring *ring, uint32_t number);
@@ -178,15 +184,16 @@ static inline bool vyc__parts_are_answered(const worker_part *parts, uint32_t co
 }
 /* Its block was launched and has not noted its end. */
 bool vyc__ring_is_running(const vyc_ring *ring);
-/* The caller has the claim. Launches its block unless it runs or is paused. `scope`: as that of a
- * call. */
+/* The caller has the claim. Launches its block unless it runs, or is paused and has no call that is
+ * due. `scope`: as that of a call. */
 vyc_status vyc__ring_go_on(vyc_ring *ring, vyc_scope *scope);
 /* The same behind the launch that runs if there is one, and behind one that ends at a stop: so all
  * calls up to `last` run, whether or not a thread of the host looks after them. */
 vyc_status vyc__ring_go_until(vyc_ring *ring, uint32_t last);
 /* VYC_NOT_READY, or the fault that has ended it, which only the driver can report. */
 vyc_status vyc__ring_ask(const vyc_ring *ring, vyc_scope *scope);
-/* The caller has the claim. True: the launch that runs will come to a stop, or none does. */
+/* The caller has the claim. True: the launch that runs will come to a stop, or none does and no
+ * call is due. */
 bool vyc__ring_stop(vyc_ring *ring);
 /* The caller has the claim. Counts the end of the last launch, once. */
 void vyc__ring_note_end(vyc_ring *ring);
@@ -207,13 +214,22 @@ void vyc__worker_let_go(vyc_worker_call *call);
 /* The caller has the claim, and the call is in the ring. */
 void vyc__worker_order(vyc_worker_call *call);
 
-/* ---- worker.c ---- */
+/* ---- pause.c ---- */
 
 /* Nobody may launch it: by the caller, or because a driver call waits for the device. */
 static inline bool vyc__worker_is_paused(const vyc_worker *worker) {
   return atomic_load(&worker->pauses) != 0 ||
          atomic_load(&worker->child.context->worker_pauses) != 0;
 }
+
+/* Wait until the calls that were submitted have ended. VYC_NOT_READY: not in the time allowed. */
+vyc_status vyc__worker_finish(vyc_worker *worker, vyc_pace *pace);
+/* Leave the device behind the calls that its launch has taken up; it may come back. */
+vyc_status vyc__worker_stop(vyc_worker *worker, int64_t timeout_ns);
+/* Leave it behind all calls that were submitted, and stay away. */
+vyc_status vyc__worker_pause(vyc_worker *worker, int64_t timeout_ns);
+/* The same for the end: calls that it has not taken up never run. */
+vyc_status vyc__worker_stop_for_good(vyc_worker *worker, int64_t timeout_ns);
 
 /* ---- behind.c ---- */
 

@@ -108,8 +108,7 @@ vyc_mutant(forgets-reports-of-tries memory/marks.c fail-read:launch-call-order
 ]=] "")
 vyc_mutant(stops-again worker/ring.c worker-awaited-past-stop:worker-pause
   "the schedule does not end"
-  [=[if (!vyc__ring_is_running(ring) || ring->has_stop) return true;]=]
-  [=[if (!vyc__ring_is_running(ring)) return true;]=])
+  [=[if (comes_to_stop(ring)) return true;]=] "")
 vyc_mutant(goes-until-stop worker/ring.c worker-awaited-past-stop:worker-pause
   "the schedule does not end"
   [=[return ring->has_stop ? launch_it(ring, until) : VYC_OK;]=] [=[return VYC_OK;]=])
@@ -117,4 +116,13 @@ vyc_mutant(leaves-unordered worker/behind.c worker-call-left:launch
   "launch behind a call that was left .* reads from"
   [=[  VYC_TRY(wait_for_parts(&on, call));
 ]=] [=[  (void)wait_for_parts;
+]=])
+vyc_mutant(runs-emptied worker/ring.c worker-call-withdrawn:worker-pause
+  "call of a worker that is withdrawn .* has run"
+  [=[  put_word(slot_of(ring, number), 1, number, 0);
+]=] "")
+vyc_mutant(pauses-early worker/pause.c worker-pause-behind:launch
+  "a pause has ended before a call that was submitted before it"
+  [=[  EACH_RING(ring, worker) VYC_TRY(finish_due(ring, &pace));
+]=] [=[  (void)finish_due;
 ]=])

@@ -109,6 +109,8 @@
   X("worker-submit-dropped", worker_submit_dropped)                                                \
   X("worker-pause", worker_pause)                                                                  \
   X("worker-pause-again", worker_pause_again)                                                      \
+  X("worker-pause-behind", worker_pause_behind)                                                    \
+  X("worker-call-withdrawn", worker_call_withdrawn)                                                \
   X("worker-close", worker_close)                                                                  \
   X("worker-fault", worker_fault)                                                                  \
   X("worker-made", worker_made)                                                                    \

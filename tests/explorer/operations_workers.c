@@ -94,12 +94,14 @@ void operate_worker_call_left(uint32_t thread) {
   const uint32_t call = leave_call(&ticket, "call of a worker that is released", thread, 1);
   if (call == 0) return;
   vyc_ticket_release(ticket);
-  s->order.list[call].failed |= s->pauses;
-  const uint32_t release = scene_enter((order_operation){.name = "release of a call",
-                                                         .stream = STREAM_CALLS,
-                                                         .flags = ORDER_WAITS_OTHER,
-                                                         .other = STREAM_WORKER},
-                                       BY_ITSELF, 0);
+  const bool may_never_run = s->pauses != 0; /* then the release orders nothing */
+  s->order.list[call].failed |= may_never_run;
+  const uint32_t release =
+      scene_enter((order_operation){.name = "release of a call",
+                                    .stream = STREAM_CALLS,
+                                    .flags = may_never_run ? 0 : ORDER_WAITS_OTHER,
+                                    .other = STREAM_WORKER},
+                  BY_ITSELF, 0);
   scene_leave(release, VYC_OK);
   scene_launch("launch behind a call that was left", NULL, STREAM_CALLS, &s->own[thread], &s->out);
 }
@@ -113,7 +115,7 @@ static void wait_on_stream(uint32_t thread) {
                                                       .other = STREAM_WORKER},
                                     BY_ITSELF, 0);
   vyc_status waits = vyc_stream_wait_worker(s->spare[thread], s->worker);
-  while (waits == VYC_E_UNAVAILABLE && s->pauses && !s->closing && !s->worker_closing) {
+  while (waits == VYC_E_UNAVAILABLE && s->pauses != 0 && !s->closing && !s->worker_closing) {
     explorer_wait_round(); /* until it is resumed, if that was not meanwhile */
     waits = vyc_stream_wait_worker(s->spare[thread], s->worker);
   }
@@ -134,7 +136,7 @@ void operate_worker_awaited(uint32_t thread) {
 /* True: the worker is paused. It may be on the device. */
 static bool begin_pause(vyc_status *status_out) {
   scene *s = the_scene();
-  s->pauses = true;
+  s->pauses++;
   *status_out = vyc_worker_pause(s->worker, 0);
   return *status_out == VYC_NOT_READY || scene_ok(*status_out, "a pause");
 }
@@ -239,6 +241,44 @@ void operate_worker_pause_again(uint32_t thread) {
   if (status == VYC_NOT_READY) status = vyc_worker_pause_wait(s->worker, -1);
   if (scene_ok(status, "a wait for a pause")) check_paused();
   scene_resume_worker();
+}
+
+/* What was submitted before has ended, though a launch takes two of these calls. */
+void operate_worker_pause_behind(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_ticket *tickets[3] = {NULL, NULL, NULL};
+  uint32_t calls[3] = {0, 0, 0};
+  bool goes_on = true;
+  for (uint32_t i = 0; goes_on && i < 3; i++) {
+    calls[i] = leave_call(&tickets[i], "call of a worker before a pause", thread, 1);
+    goes_on = calls[i] != 0;
+  }
+  if (goes_on && scene_pause_worker()) {
+    if (!s->worker_closing) check_paused();
+    for (uint32_t i = 0; i < 3 && s->pauses == 1 && !s->worker_closing; i++)
+      if (tickets[i] != NULL && vyc_ticket_query(tickets[i]) == VYC_NOT_READY)
+        explorer_fail("a pause has ended before a call that was submitted before it");
+    scene_resume_worker();
+  }
+  for (uint32_t i = 0; i < 3; i++) {
+    vyc_ticket_release(tickets[i]);
+    s->order.list[calls[i]].failed |= s->pauses > 1;
+  }
+}
+
+/* A call that was left in a pause does not run when the worker comes to where it was. */
+void operate_worker_call_withdrawn(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_ticket *ticket = NULL;
+  if (!scene_pause_worker()) return;
+  const uint32_t number = leave_call(&ticket, "call of a worker that is withdrawn", thread, 1);
+  vyc_ticket_release(ticket);
+  if (ticket != NULL) {
+    s->order.list[number].failed = true;
+    if (!s->closing && !s->worker_closing) s->withdrawn |= UINT64_C(1) << number;
+  }
+  scene_resume_worker();
+  call("call of a worker behind one that was withdrawn", &s->x, &s->own[thread]);
 }
 
 void operate_worker_close(uint32_t thread) {

@@ -127,8 +127,9 @@ typedef struct scene {
   vyc_prepared *copying; /* its input is copied to the device, unless it stays there */
   vyc_prepared *resident;
   vyc_worker *worker; /* with two blocks if streams are far */
-  bool pauses; /* an operation does, or did */
+  uint32_t pauses; /* operations that pause it, or did */
   bool worker_closing;
+  uint64_t withdrawn; /* calls that were left while it was paused */
   uint64_t faulting; /* operations whose kernel faults */
   bool lost; /* one has */
   vyc_communicator *communicator; /* of one rank */

@@ -32,5 +32,5 @@ void scene_make_communicator(void *unused) {
   scene_pause_worker(); /* a collective is refused beside it */
   MUST(scene_make_communicating(&s->communicating, 0));
   scene_resume_worker();
-  s->pauses = false;
+  s->pauses = 0;
 }

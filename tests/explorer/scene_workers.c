@@ -26,7 +26,7 @@ void scene_warm_worker(void) {
 
 bool scene_pause_worker(void) {
   scene *s = the_scene();
-  s->pauses = true;
+  s->pauses++;
   return s->worker == NULL || scene_ok(vyc_worker_pause(s->worker, -1), "a pause");
 }
 

@@ -55,8 +55,8 @@ VYC_API vyc_status vyc_worker_create(vyc_worker **worker_out, vyc_prepared *entr
  * vyc_stream_wait_worker. While the worker is paused the call waits. VYC_E_TIMEOUT: the call goes
  * on, and *ticket_out, unless ticket_out is NULL, owns it; if *ticket_out is NULL even so, the call
  * was not started. After vyc_ticket_release, a call with buffers that has not ended is ordered as a
- * launch in call order at that time, or, if the worker is paused and the call has not begun, it
- * never runs. VYC_E_UNAVAILABLE: the worker was closed. */
+ * launch in call order at that time, or, if the worker was paused before the call, it never runs.
+ * VYC_E_UNAVAILABLE: the worker was closed. */
 VYC_API vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
                                   const vyc_run *run);
 /* The same without the wait, for host arrays; VYC_E_UNSUPPORTED for buffers. It waits only while
@@ -71,9 +71,9 @@ VYC_API vyc_status vyc_worker_submit(vyc_worker *worker, vyc_ticket **ticket_out
  */
 VYC_API vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker);
 /* Keep the worker off the device, until as many calls of vyc_worker_resume. When this returns, the
- * calls that it had taken up have ended, and all others wait. VYC_NOT_READY: it has not left the
- * device within timeout_ns (negative: no limit); it is paused all the same, and leaves after those
- * calls: vyc_worker_pause_wait waits for that. After any other failure it is not paused. */
+ * calls that were submitted before have ended, and all others wait. VYC_NOT_READY: it has not left
+ * the device within timeout_ns (negative: no limit); it is paused all the same, and leaves after
+ * those calls: vyc_worker_pause_wait waits for that. After any other failure it is not paused. */
 VYC_API vyc_status vyc_worker_pause(vyc_worker *worker, int64_t timeout_ns);
 /* Wait again for a worker that is paused or closed to leave the device. VYC_NOT_READY: as for
  * vyc_worker_pause. VYC_E_INVALID: it is neither. */

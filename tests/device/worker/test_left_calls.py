@@ -3,6 +3,7 @@ to them."""
 
 from __future__ import annotations
 
+import threading
 import time
 
 import numpy as np
@@ -13,16 +14,16 @@ from vyre_cuda.runtime.worker.worker import Worker
 from vyre_cuda.testing.emulator import Emulator
 
 from .. import programs
-from .test_streams import LIMIT, LONG, X, late, late_saxpy, saxpy
+from .test_streams import LIMIT, LONG, X, await_, late, late_saxpy, saxpy
 
 __all__ = ["late", "late_saxpy", "saxpy"]
 
 
-def leave(worker: vc.Worker, *args: object) -> float:
+def leave(worker: vc.Worker, *args: object, limit: float = 0.01) -> float:
     """Returns how many seconds the call took, which has not ended."""
     begin = time.monotonic()
     with pytest.raises(vc.KernelTimeoutError):
-        worker.call(*args, timeout=0.01)
+        worker.call(*args, timeout=limit)
     return time.monotonic() - begin
 
 
@@ -80,6 +81,38 @@ def test_a_call_that_a_pause_kept_back_never_runs_once_it_was_left(device: vc.De
         worker.call(add, h, d, timeout=LIMIT)
         np.testing.assert_array_equal(np.full(40, 9, np.float32), y.numpy())
         np.testing.assert_array_equal(np.full(40, 3, np.int32), h.numpy())
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_a_call_can_be_left_while_a_pause_waits_for_the_one_before(
+    device: vc.Device, saxpy: vc.Kernel, emulator: Emulator, blocks: int
+) -> None:
+    x, y, z, out = device.array(X), *(device.zeros(40, vc.f32) for _ in range(3))
+    device.synchronize()
+    took: list[float] = []
+    with Worker(device, [saxpy], blocks=blocks, idle=LIMIT) as worker:
+        emulator.set("held", 1)
+        try:
+            first = worker.submit(saxpy, X, X, 1.0)
+            before = threading.Thread(target=lambda: took.append(leave(worker, saxpy, x, x, y, 2.0, limit=0.5)))
+            before.start()
+            await_(lambda: worker.stats().calls == 2)
+            with pytest.raises(vc.KernelTimeoutError):
+                worker.pause(timeout=0.01)
+            took.append(leave(worker, saxpy, x, x, z, 5.0))  # it waits for the end of the pause
+            before.join()
+            assert max(took) < 5.0
+            saxpy.launch(y, x, out, 1.0)  # out = 4 x
+        finally:
+            emulator.set("held", 0)
+        device.synchronize()
+        z.fill(9.0)
+        worker.resume()
+        worker.call(saxpy, x, x, device.zeros(40, vc.f32), 1.0, timeout=LIMIT)
+        np.testing.assert_array_equal(2 * X, first.result(LIMIT))
+        np.testing.assert_array_equal(4 * X, out.numpy())
+        np.testing.assert_array_equal(np.full(40, 9, np.float32), z.numpy())
 
 
 def test_a_stream_that_waits_for_a_worker_outlives_it(device: vc.Device, saxpy: vc.Kernel, late: vc.Kernel) -> None:

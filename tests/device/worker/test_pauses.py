@@ -14,6 +14,10 @@ import vyre_cuda as vc
 from vyre_cuda.runtime.worker.worker import Worker
 from vyre_cuda.testing.emulator import Emulator
 
+from .test_streams import TRIPS, late
+
+__all__ = ["late"]
+
 ROOT = Path(__file__).parents[3]
 X = np.arange(300, dtype=np.float32)
 LIMIT = 60.0  # seconds
@@ -61,6 +65,38 @@ def test_a_long_pause_stops_the_worker_once(device: vc.Device, saxpy: vc.Kernel,
         worker.resume()
         np.testing.assert_array_equal(4 * X, worker.call(saxpy, X, X, 3.0, timeout=LIMIT))
         assert worker.stats().launches == 2  # a launch ends at each stop
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_a_pause_ends_when_all_that_was_submitted_has_ended(
+    device: vc.Device, saxpy: vc.Kernel, late: vc.Kernel, blocks: int
+) -> None:
+    with Worker(
+        device, [saxpy, late], blocks=blocks, idle=LIMIT, busy=1e-3
+    ) as worker:  # on the emulator, for each call
+        before = [worker.submit(late, X, X, float(a), TRIPS // 30) for a in range(20)]
+        worker.pause()
+        later = worker.submit(saxpy, X, X, 2.0)
+        assert [one.done() for one in before] == [True] * 20
+        assert not later.done()
+        assert worker.stats().running == 0
+        worker.resume()
+        np.testing.assert_array_equal(3 * X, later.result(LIMIT))
+        for a, one in enumerate(before):
+            np.testing.assert_array_equal(np.float32(a + 1) * X, one.result())
+
+
+@pytest.mark.emulator
+def test_what_was_submitted_before_a_pause_goes_on_though_nobody_waits_for_that(
+    device: vc.Device, late: vc.Kernel, held: Emulator
+) -> None:
+    with Worker(device, [late], idle=LIMIT, busy=1e-3) as worker:
+        before = [worker.submit(late, X, X, float(a), TRIPS // 30) for a in range(5)]
+        with pytest.raises(vc.KernelTimeoutError):
+            worker.pause(timeout=0.01)
+        held.set("held", 0)
+        np.testing.assert_array_equal(5 * X, before[-1].result(LIMIT))
+        worker.resume()
 
 
 @pytest.mark.emulator
