@@ -15,7 +15,7 @@ typedef struct vyc_access {
 /* ---- dependencies.c ---- */
 
 /* So many nodes of a graph run side by side at most: on an H200, 1,024 independent kernels take
- * 186 us so, and 950 us without a limit (2026-11-27T080214Z and T010741Z in benchmarks/results).
+ * 185 us so, and 952 us without a limit (2026-11-27T080214Z and T010741Z in benchmarks/results).
  * Before, graphs of 17 and more did not end on a GPU that processes share; they were launched right
  * after an upload, see executable.c. */
 #define VYC_ORDER_CHAINS 8u

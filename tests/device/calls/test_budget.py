@@ -73,6 +73,28 @@ def run(mode: str, library: Path, steps: int, *before: str, **environment: str) 
     return child.stdout
 
 
+# ---- the page of figures ---------------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[3] / "docs" / "performance.md"
+ROWS_OF_THE_PAGE = {
+    "bound call, nothing changed": "call_same",
+    "bound call, all changed": "call_changed",
+    "`k.launch`, all changed": "launch",
+    "`dev.empty`, dropped": "empty",
+    "`stream.record()`": "record",
+    "`graph.replay()`, enqueued": "replay",
+    "`k(x, y, a, out=r)`": "host_out",
+}
+
+
+def test_the_page_of_figures_says_what_is_recorded(record: Mapping[str, Mapping[str, int]]) -> None:
+    table = PAGE.read_text(encoding="utf-8").partition("**Instructions of a warm call**")[2].split("\n\n")[1]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    expected = {row: f"{sum(record[way][of] for of in OURS):,}" for row, way in ROWS_OF_THE_PAGE.items()}
+
+    assert {row[0]: row[-1] for row in rows} == expected
+
+
 # ---- allocations, locks, environment ---------------------------------------------------------------------------------
 
 
