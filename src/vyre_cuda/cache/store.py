@@ -61,8 +61,11 @@ class Store:
                 self._write(key, data)
             except FileNotFoundError:
                 self._write(key, data)  # somebody removed it in the meantime, or the directory
-        except FileNotFoundError:
-            return  # and does so again: as if written and removed
+        except FileNotFoundError as error:
+            if not os.path.isdir(self.root):  # it cannot be made, as in /proc
+                self._count("disk_cache_errors", 1)
+                self._warn(error)
+            return  # else somebody does so again: as if written and removed
         except (OSError, CacheError) as error:
             self._count("disk_cache_errors", 1)
             self._warn(error)

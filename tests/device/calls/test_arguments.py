@@ -214,6 +214,24 @@ def test_impossible_iterations_are_refused(device: vc.Device, value: Any) -> Non
         kernel(xs(), xs(), iterations=value)
 
 
+def test_an_array_of_a_second_device_object_of_the_same_gpu_is_refused_with_the_way_out(
+    device: vc.Device, device_name: Any
+) -> None:
+    kernel, x = device.compile(programs.saxpy()), device.array(xs())
+    expected = f"another device object of {device.properties.label} than .*: open each GPU once"
+    with vc.Device(device_name) as other:
+        foreign = other.array(xs())
+        for use in (
+            lambda: kernel(foreign, xs(), 2.0),
+            lambda: kernel.launch(foreign, x, device.empty_like(x), 2.0),
+            lambda: device.upload([(foreign, xs())]),
+        ):
+            with pytest.raises(ValueError, match=expected):
+                use()
+        with device.record() as graph, pytest.raises(ValueError, match=expected):
+            graph.download(foreign, device.pinned_empty(N, vc.f32))
+
+
 def test_a_device_array_of_another_device_or_type_is_refused(device: vc.Device, device_name: Any) -> None:
     kernel = device.compile(programs.saxpy())
     with vc.Device(device_name) as other:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from vyre_cuda.cache.store import Store
+
 from .stores import SECTIONS, file_of, key, numbers, write_and_miss
 
 
@@ -77,3 +79,13 @@ def test_a_file_in_place_of_the_directory_is_one_warning(place, store, root):
 
     assert len(caught) == 1
     assert store.read(key(1)) is None
+
+
+def test_a_directory_that_cannot_be_made_is_one_warning(counters):
+    store = Store("/proc/vyre-cuda-no-such-place/below", counters)
+
+    with pytest.warns(RuntimeWarning, match="not cached on disk: /proc/vyre-cuda-no-such-place") as caught:
+        write_and_miss(store, 2)
+
+    assert len(caught) == 1
+    assert counters["disk_cache_errors"] == 2

@@ -14,6 +14,7 @@ from vyre_cuda._native.graph import graph as native
 from vyre_cuda.errors import RecordingError, type_name
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
+from vyre_cuda.runtime.base.elsewhere import elsewhere
 from vyre_cuda.runtime.graph.built import has_temporaries
 from vyre_cuda.runtime.graph.collective_step import CollectiveStep
 from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step, kept
@@ -256,8 +257,8 @@ class Recorder(native.Replayer):
 
     def _check_device(self, array: DeviceArray) -> None:
         if array.device is not self.device:
-            other = array.device.properties.label
-            raise ValueError(f"the array is on another device, {other}; the graph is on {self.device.properties.label}")
+            other, own = array.device.properties.label, self.device.properties.label
+            raise ValueError(f"the array is {elsewhere(other, own, 'the graph')}")
 
     def _check_until(self, until: Any) -> Any:
         if until is None:

@@ -8,6 +8,7 @@ from vyre_cuda._native.core.context import Context
 from vyre_cuda._native.memory.adopted import adopt_peer
 from vyre_cuda.errors import type_name
 from vyre_cuda.runtime.base.device_selection import cuda_driver, emulator_driver
+from vyre_cuda.runtime.base.elsewhere import elsewhere
 from vyre_cuda.runtime.base.properties import PeerInfo
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -42,9 +43,11 @@ def here(device: Device, array: DeviceArray, where: str) -> DeviceArray:
     try:
         buffer = adopt_peer(device.context, array._alive())
     except ValueError:
+        said = f"{where} is an array {elsewhere(other, own, 'the kernel')}"
+        if other == own:
+            raise ValueError(f"{said}; or copy it (copy_from)") from None
         raise ValueError(
-            f"{where} is an array on another device, {other}; the kernel is on {own}: copy it (copy_from), or let "
-            f"kernels of {own} use memory of {other} with device.enable_peer(other)"
+            f"{said}: copy it (copy_from), or let kernels of {own} use memory of {other} with device.enable_peer(other)"
         ) from None
     return DeviceArray(device, buffer, array.offset, array.count, array.dtype, array.shape)
 

@@ -14,6 +14,7 @@ from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda._native.memory.memory import Buffer, Span, Transfers
 from vyre_cuda.errors import type_name
 from vyre_cuda.later import later
+from vyre_cuda.runtime.base.elsewhere import elsewhere
 from vyre_cuda.runtime.base.range_names import READBACK, UPLOAD
 
 if TYPE_CHECKING:
@@ -86,6 +87,6 @@ def _buffer(device: Device, what: str, array: Any) -> Buffer:
         raise TypeError(f"{what}: {type_name(array)} where a DeviceArray is needed")
     if array.device is not device:
         other, own = array.device.properties.label, device.properties.label
-        raise ValueError(f"{what}: the array is on another device, {other}, not on {own}")
+        raise ValueError(f"{what}: the array is {elsewhere(other, own, 'this device')}")
     buffer: Buffer = array._alive()  # type: ignore[attr-defined]  # the Spans there are are DeviceArrays
     return buffer
