@@ -108,8 +108,9 @@ typedef struct vyc_bundle_parameter {
   uint32_t type; /* VYC_TYPE_... */
   uint32_t element_bytes;
   uint32_t slot; /* its number among the buffers (vyc_run.arguments) or among the scalars */
-  uint32_t is_sized; /* 1: the size of an out follows from the other arguments; so do the size that
-                        an in or inout must have, and the value of an extent */
+  uint32_t is_sized; /* 1: the size of an out follows from the other arguments, such as its
+                        extents; so do the size that an in or inout must have, and the value of an
+                        extent */
 } vyc_bundle_parameter;
 
 /* Parameter `index`, in declared order, of a kernel. The extents of buffers that are declared with

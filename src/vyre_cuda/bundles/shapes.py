@@ -21,7 +21,8 @@ _MOST_DEPTH = 32
 @dataclass(frozen=True, slots=True)
 class Shape:
     """`sizes`: (parameter number, steps) of what declarations say, those that others need first: the size of an out,
-    the size that an argument must have, and an extent, whose number follows those of the parameters.
+    the size that an argument must have, and an extent, whose number follows those of the parameters. A buffer with
+    several axes has the size of its extents, which a host passes apart from it, also where it declares none of them.
     `work`: steps of each axis, () if each call passes its grid."""
 
     sizes: tuple[tuple[int, tuple[Step, ...]], ...]
@@ -31,7 +32,7 @@ class Shape:
 def shape(program: Program) -> Shape:
     """The shape. UnsupportedError if a size or the work uses an op that only the interpreter evaluates."""
     numbers = {p.name: i for i, p in enumerate(program.parameters)}
-    pending = {p.name: p for p in program.parameters if p.declared}
+    pending = {p.name: p for p in program.parameters if p.declared or p.shape}
     sizes: list[tuple[int, tuple[Step, ...]]] = []
     while pending:
         sizes += _declared(program, numbers, pending.pop(_ready(pending)))

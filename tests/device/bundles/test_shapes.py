@@ -92,6 +92,25 @@ def test_a_reader_in_c_refuses_what_is_not_as_declared(
         BundleFile(path.read_bytes()).shape(0, counts, scalars)
 
 
+def undeclared() -> vc.Program:
+    b = vc.Builder("undeclared", block=(8, 8))
+    x, o = b.input("x", vc.f32, ndim=2), b.output("o", vc.f32, ndim=2)
+    b.work(x.shape[1], x.shape[0])
+    i, j = vc.global_id.y, vc.global_id.x
+    o[i, j] = x[i, j]
+    return b.build()
+
+
+def test_a_reader_in_c_refuses_extents_of_another_number_of_elements(path: Path) -> None:
+    vc.bundle(undeclared(), path, targets=["sm_90"], cubins=False)
+    file = BundleFile(path.read_bytes())
+
+    assert file.shape(0, [6, 6], [2, 3, 2, 3]) == ([6, 6], (1, 1, 1))
+    with pytest.raises(ValueError, match="x has 6 elements, not 10000"):
+        file.shape(0, [6, 6], [100, 100, 2, 3])
+    assert file.shape(0, [6, 6], [2, 3, 3, 3])[0] == [6, 9]  # what a run has to bring for o
+
+
 def test_a_graph_in_a_bundle_keeps_the_shapes_of_its_arrays(device: vc.Device, path: Path) -> None:
     kernel = device.compile(outer())
     x, y, z, o = device.array(X), device.array(Y), device.array(Z), device.zeros((2, 4, 2), vc.f32)
