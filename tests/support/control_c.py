@@ -16,8 +16,17 @@ def take_interrupts() -> None:
 
 def seconds_to_end(wait: Callable[[], object]) -> float | None:
     """How long after Ctrl-C the wait ended by it; None: it ended by itself."""
+    return _sent(wait)[1]
+
+
+def interrupted(wait: Callable[[], object]) -> KeyboardInterrupt | None:
+    """What ended the wait after Ctrl-C; None: it ended by itself."""
+    return _sent(wait)[0]
+
+
+def _sent(wait: Callable[[], object]) -> tuple[KeyboardInterrupt | None, float | None]:
     ready = threading.Event()
-    sent = took = None
+    sent = took = ended_by = None
 
     def interrupt() -> None:
         nonlocal sent
@@ -31,7 +40,7 @@ def seconds_to_end(wait: Callable[[], object]) -> float | None:
     try:
         ready.set()
         wait()
-    except KeyboardInterrupt:
-        took = time.monotonic() - (sent or 0.0)
+    except KeyboardInterrupt as error:
+        ended_by, took = error, time.monotonic() - (sent or 0.0)
     thread.join()
-    return took
+    return ended_by, took

@@ -1,7 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True, boundscheck=False, wraparound=False
 """PreparedKernel kernels, the arguments of a run as the C layer takes them, and what keeps them bound."""
 cimport cython
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -24,7 +23,7 @@ from vyre_cuda._native.core.module cimport Module
 from vyre_cuda._native.trace.origin cimport origin_of
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.call.ticket cimport Ticket, ticket_wait
-from vyre_cuda._native.core.waiting cimport SLICE_NS, slice_of
+from vyre_cuda._native.core.waiting cimport SLICE_NS, check_signals, slice_of
 
 from vyre_cuda.errors import FREED, KernelTimeoutError
 
@@ -204,13 +203,13 @@ cdef int finish_run(PreparedKernel prepared, vyc_status status, vyc_ticket *tick
             left_ns = less(left_ns, run.timeout_ns)
             if status != VYC_E_TIMEOUT or left_ns == 0:
                 check(status)
-            PyErr_CheckSignals()  # too many runs are in flight; this one has not begun
+            check_signals()  # too many runs are in flight; this one has not begun
             run.timeout_ns = slice_of(left_ns)
             with nogil:
                 status = vyc_prepared_run(prepared._h, &ticket, run)
         if ticket == NULL:
             return 0
-        PyErr_CheckSignals()
+        check_signals()
         if not ticket_wait(ticket, less(left_ns, run.timeout_ns)):
             raise KernelTimeoutError(
                 "the kernel has not finished in the time allowed: "
@@ -236,7 +235,7 @@ cdef int submit_run(PreparedKernel prepared, vyc_ticket **ticket_out, vyc_run *r
             status = vyc_prepared_submit(prepared._h, ticket_out, run)
         if status != VYC_E_TIMEOUT:
             return check(status)
-        PyErr_CheckSignals()
+        check_signals()
 
 
 cdef class Arguments:

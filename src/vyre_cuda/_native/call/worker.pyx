@@ -4,7 +4,6 @@
 Plain calls go through a frame of their kernel, as its own calls and launches do; all others go to `_general`, which the
 runtime supplies.
 """
-from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -21,7 +20,7 @@ from vyre_cuda._native.call.frame cimport Frame, give_frame, take_frame
 from vyre_cuda._native.call.prepared cimport Arguments, PreparedKernel
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.call.ticket cimport Ticket, ticket_wait
-from vyre_cuda._native.core.waiting cimport HELD_NS, SLICE_NS, nanoseconds, slice_of, wait_in_slices
+from vyre_cuda._native.core.waiting cimport HELD_NS, SLICE_NS, check_signals, nanoseconds, slice_of, wait_in_slices
 from vyre_cuda._native.memory.memory cimport Span
 from vyre_cuda._native.trace.origin cimport Seen, origin_of
 
@@ -188,7 +187,7 @@ cdef class WorkerHandle:
         arguments.run.origin = origin_of(&self._seen)
         arguments.run.timeout_ns = SLICE_NS
         while status == VYC_E_TIMEOUT:
-            PyErr_CheckSignals()
+            check_signals()
             with nogil:
                 status = vyc_worker_submit(self._h, &ticket._h, number, &arguments.run)
         check(status)
@@ -304,7 +303,7 @@ cdef int finish(vyc_status status, vyc_ticket *ticket) except -1:
     if ticket == NULL:
         return check(status)
     try:
-        PyErr_CheckSignals()
+        check_signals()
         ticket_wait(ticket, -1)
     finally:
         with nogil:
@@ -329,9 +328,9 @@ cdef int run_at_length(WorkerHandle worker, uint32_t number, vyc_run *run, int64
             break
         if left_ns == 0:
             return check(status)
-        PyErr_CheckSignals()
+        check_signals()
     try:
-        PyErr_CheckSignals()
+        check_signals()
         if not ticket_wait(ticket, left_ns):
             raise KernelTimeoutError(
                 "the kernel has not finished in the time allowed: "

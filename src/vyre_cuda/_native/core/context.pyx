@@ -21,8 +21,10 @@ from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.core.waiting cimport HELD_NS, nanoseconds, slice_of, wait_in_slices
 
 from time import monotonic_ns
+from weakref import WeakSet
 
 from vyre_cuda._native.core.status import AssertReport
+from vyre_cuda._native.core.waiting import explain_interrupts
 from vyre_cuda.errors import DeviceUnavailableError, Error, KernelTimeoutError
 
 
@@ -77,12 +79,36 @@ cdef tuple in_flight(vyc_context *context):
     return tuple(text.decode("utf-8", "replace").splitlines()), count
 
 
+cdef str last_of(tuple launches, uint32_t count):
+    return f"{launches[0]}, and {count - 1} more" if count > 1 else launches[0]
+
+
+# The contexts that are open, of which an interrupted wait may be.
+cdef object opened = WeakSet()
+
+
+def name_what_runs(interrupt) -> None:
+    """Adds to a KeyboardInterrupt of a wait what has not ended, which it does not stop."""
+    if not hasattr(interrupt, "add_note"):  # before Python 3.11
+        return
+    for context in list(opened):
+        try:
+            launches, count = in_flight((<Context>context)._h)
+        except Error:  # closed or lost: nothing runs
+            continue
+        if count:
+            interrupt.add_note(
+                f"the device goes on with {last_of(launches, count)}; timeout= limits a wait for what may not end"
+            )
+
+
+explain_interrupts(name_what_runs)
+
+
 cdef int require(bint finished, object timeout, vyc_context *context) except -1:
     if not finished:
         launches, count = in_flight(context)
-        which = f"; launched last: {launches[0]}" if count else ""
-        if count > 1:
-            which += f", and {count - 1} more"
+        which = f"; launched last: {last_of(launches, count)}" if count else ""
         raise KernelTimeoutError(f"work on the device has not ended after {timeout} s{which}", launches=launches)
     return 0
 
@@ -164,6 +190,7 @@ cdef class Context:
         self.adopted = {}
         with nogil:
             check(vyc_context_open(&self._h, driver._h, ordinal))
+        opened.add(self)
 
     def __dealloc__(self):
         with nogil:

@@ -18,4 +18,5 @@ cdef inline int64_t slice_of(int64_t left_ns) noexcept nogil:
     return SLICE_NS if left_ns < 0 or left_ns > SLICE_NS else left_ns
 
 cdef int64_t nanoseconds(object timeout) except? -2
+cdef int check_signals() except -1
 cdef bint wait_in_slices(wait_function wait, void *what, int64_t timeout_ns) except -1

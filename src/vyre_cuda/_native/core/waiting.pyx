@@ -31,6 +31,25 @@ cdef int64_t nanoseconds(object timeout) except? -2:
     return <int64_t>(seconds * 1e9) if seconds > 0 else 0
 
 
+# Adds to a KeyboardInterrupt what runs on; context.pyx, which knows that, supplies it.
+cdef object explain_interrupt = None
+
+
+def explain_interrupts(explain) -> None:
+    global explain_interrupt
+    explain_interrupt = explain
+
+
+cdef int check_signals() except -1:
+    """Run the handlers of signals that have come."""
+    try:
+        PyErr_CheckSignals()
+    except KeyboardInterrupt as interrupt:
+        explain_interrupt(interrupt)
+        raise
+    return 0
+
+
 cdef bint wait_in_slices(wait_function wait, void *what, int64_t timeout_ns) except -1:
     """False if the time passed first; negative: no limit. Raises the error of the wait."""
     cdef vyc_status status
@@ -47,4 +66,4 @@ cdef bint wait_in_slices(wait_function wait, void *what, int64_t timeout_ns) exc
             left -= slice_ns
             if left <= 0:
                 return False
-        PyErr_CheckSignals()
+        check_signals()
