@@ -343,11 +343,12 @@ vyc_status vyc_graph_info_get(vyc_graph *graph, vyc_graph_info *info_out) {
   VYC_REQUIRE(graph != NULL && info_out != NULL && info_out->struct_size >= sizeof(uint32_t));
   VYC_TRY(vyc__check_usable(graph->child.context));
   vyc__graph_claim(graph);
+  const bool is_last = graph->shared && graph->lead->last == graph;
   const vyc_graph_info info = {.step_count = graph->step_count,
                                .node_count = graph->node_count,
                                .edge_count = graph->edge_count,
                                .in_order = graph->serial,
-                               .ran_last = graph->shared && graph->lead->last == graph};
+                               .ran_last = is_last && atomic_load(&graph->used.near) != 0};
   vyc__graph_unclaim(graph);
   vyc__struct_out(info_out, &info, sizeof info);
   return VYC_OK;

@@ -220,7 +220,7 @@ static void graphs_in_turns_run_one_after_the_other(const place *p) {
   OK(vyc_graph_in_turns(graphs[1], graphs[0]));
   CHECK(vyc_graph_in_turns(graphs[1], graphs[0]) == VYC_E_INVALID);
   CHECK(vyc_graph_in_turns(graphs[0], graphs[0]) == VYC_E_INVALID);
-  CHECK(info_of(graphs[0]).ran_last == 1 && info_of(graphs[2]).ran_last == 0);
+  CHECK(info_of(graphs[0]).ran_last == 0 && info_of(graphs[1]).ran_last == 0);
   const vyc_graph_transfer fill = fill_of(h, 1.0F);
   vyc_graph *begin = new_graph(p->context);
   add_transfer(begin, &fill);
@@ -228,6 +228,7 @@ static void graphs_in_turns_run_one_after_the_other(const place *p) {
   OK(vyc_graph_launch(begin, NULL, 0, NULL));
   OK(vyc_context_synchronize(p->context));
   OK(vyc_graph_launch(graphs[0], NULL, 0, streams[0]));
+  CHECK(info_of(graphs[0]).ran_last == 1 && info_of(graphs[2]).ran_last == 0);
   OK(vyc_graph_launch(graphs[1], NULL, 0, streams[1]));
   CHECK(info_of(graphs[1]).ran_last == 1 && info_of(graphs[0]).ran_last == 0);
   OK(vyc_graph_launch(graphs[1], NULL, 0, streams[1]));

@@ -213,7 +213,8 @@ typedef struct vyc_graph_info {
   uint32_t node_count;
   uint32_t edge_count;
   uint32_t in_order; /* 1: made in the order of recording, see vyc_graph_launch */
-  uint32_t ran_last; /* 1: of the graphs that run in turns, the one that was launched last */
+  uint32_t ran_last; /* 1: of the graphs that run in turns, the one that was launched last; 0 before
+                      * their first launch */
 } vyc_graph_info;
 
 enum { /* vyc_graph_node.kind */

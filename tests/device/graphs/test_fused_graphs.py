@@ -48,9 +48,21 @@ def test_a_graph_can_be_fused_after_its_recording(device: vc.Device, kernel: vc.
     graph.replay()
     assert graph.node_count == 2
     graph.fuse()
+    assert graph.node_count == 2
+    assert "as recorded: the last replay was before fuse()" in graph.explain()
     graph.replay(b=2.0)
     assert graph.node_count == 1
     np.testing.assert_array_equal(z.numpy(), np.arange(N, dtype=F32) * 6 + 6)
+
+
+def test_a_graph_that_is_fused_before_its_first_replay_says_so(device: vc.Device, kernel: vc.Kernel) -> None:
+    x, y, z = ramp(device), device.zeros(N, vc.f32), device.zeros(N, vc.f32)
+    with device.record() as graph:
+        kernel.launch(x, y, 2.0, 1.0)
+        kernel.launch(y, z, 3.0, 0.0)
+    graph.fuse()
+    assert graph.node_count == 1
+    assert "as recorded" not in graph.explain()
 
 
 def test_a_graph_that_waits_for_values_is_fused_by_its_next_replay(device: vc.Device, kernel: vc.Kernel) -> None:

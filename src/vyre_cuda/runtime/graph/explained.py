@@ -39,10 +39,13 @@ def _state(versions: Versions, *, fuse: bool) -> list[str]:
     if not fuse:
         return ["as recorded: fuse() or record(fuse=True) lets launches become one kernel"]
     if versions.plan is not None and versions.plan.differs and not versions.runs_fused():
-        return [
-            "as recorded: with the values of its symbols the last replay had other launches, or arrays that share "
-            "memory in another way; what follows runs with values like those before"
-        ]
+        why = "the last replay was before fuse()"
+        if isinstance(versions.plan, BundledPlan) or versions.plan.decisive:
+            why = (
+                "with the values of its symbols the last replay had other launches, or arrays that share memory in "
+                "another way, or it was before fuse()"
+            )
+        return [f"as recorded: {why}; what follows runs with values like those before"]
     return []
 
 
