@@ -11,10 +11,10 @@ are steps that cannot become one kernel. Their 99th percentile has a row of its 
 eight kernels. `pairs`: 30 times two steps on 4 to 12 KiB, the second on the results of the first, as tables and as a
 kernel for each pair. `loop`: a thousand steps of a stencil on 1,024 elements, in a `repeat`. In all but `symbol` and
 `independent` both forms replay and synchronize in turn; a figure is the median, in microseconds, of the whole. Results
-are compared before. The copy of `large` moves the bytes that it must move. "the driver alone" is a C program that launches the
-kernels of the fused graph, with the same parameters, as a graph of its own and waits for it, without taking turns with
-another one; that of `symbol` changes the value at each replay. Writes one JSON file and prints the table, with what
-each row is to reach. The exit code is 1 where a row misses that.
+are compared before. The copy of `large` moves the bytes that it must move. "the driver alone" is a C program that
+launches the kernels of the fused graph, with the same parameters, as a graph of its own and waits for it, without
+taking turns with another one; that of `symbol` changes the value at each replay. Writes one JSON file and prints the
+table, with what each row is to reach. The exit code is 1 where a row misses that.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from vyre_cuda.ir.core.nodes import Apply, Barrier, Const, Id, If
 from vyre_cuda.ir.core.types import bool_
 from vyre_cuda.ir.core.walk import Body
-from vyre_cuda.passes.facts import facts_of
+from vyre_cuda.passes.facts import facts_of, with_facts_of
 from vyre_cuda.passes.merge import Merge
 from vyre_cuda.passes.mergeable import blocks_of, check_programs
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
@@ -58,7 +58,7 @@ def in_one_block(step: Step) -> Step:
     if others:
         raise Refused(f"{name} has {blocks_of(geometry)}, not one, and uses {min(others)}", Kind.LAUNCH)
     block = (threads, 1, 1)
-    program = replace(step.program, block=block)
+    program = with_facts_of(replace(step.program, block=block), step.program)
     return replace(step, program=program, geometry=replace(geometry, grid=(1, 1, 1), block=block))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vyre_cuda.ir.core.nodes import Apply, Atomic, Expr, For, Id, Load, Stmt, Store, While
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.walk import expressions, operands, statements
+from vyre_cuda.ir.core.walk import in_any_order, operands, statements
 from vyre_cuda.records import dataclass
 
 
@@ -36,7 +36,7 @@ def facts_of(program: Program) -> Facts:
             elif type(s) is Atomic:
                 ops += 1
                 written.update(() if s.op == "load" else (s.buffer,))
-            for e in expressions(operands(s)):
+            for e in in_any_order(operands(s)):
                 if type(e) is Apply or type(e) is Load:
                     ops += 1
                 elif type(e) is Id:
@@ -48,8 +48,10 @@ def facts_of(program: Program) -> Facts:
 
 def ops_of(some: tuple[Expr, ...]) -> int:
     """Operations and loads."""
-    found = 0
-    for e in expressions(some):
-        if type(e) is Apply or type(e) is Load:
-            found += 1
-    return found
+    return sum([type(e) is Apply or type(e) is Load for e in in_any_order(some)])
+
+
+def with_facts_of(program: Program, same: Program) -> Program:
+    """The program, whose statements are the same as those of another."""
+    program._facts.append(facts_of(same))
+    return program

@@ -86,7 +86,7 @@ class _Decision:
         self._items = items
         self._seams = seams
         self._parts = Parts()
-        self._pairs = Pairs(parts=self._parts)
+        self._pairs = Pairs()
         self._repeated: set[int] = set()
         self._users: dict[int, list[int]] = {memory: [] for memory in temporaries}
         self._used: list[set[int]] = []  # temporaries, by place
@@ -110,21 +110,18 @@ class _Decision:
         if isinstance(self._items[first], Apart):
             return Group(first, first + 1, None)
         run = _Run(self._launches(first), always=False)
-        two = run.upto(2)
-        refused = self._pairs.refused(*two) if len(two) == 2 else None
-        if len(two) < 2 or refused is not None:
-            why, kind = (run.why, None) if refused is None else (str(refused), refused.kind)
-            return Group(first, first + 1, None, frozenset(), why, kind)
-        together = Merge(two[0].geometry, parts=self._parts)
-        count = 0
+        if len(two := run.upto(2)) < 2:
+            return Group(first, first + 1, None, frozenset(), run.why)
+        one, other = two
+        together = Merge(one.geometry, parts=self._parts)
+        count, refused = 0, self._pairs.known(one, other)
+        if refused is None:
+            count, refused = _added(run, together)
+            if refused is not None and count < 2:
+                self._pairs.note(one, other, refused)
+        if refused is not None and count < 2:
+            return Group(first, first + 1, None, frozenset(), str(refused), refused.kind)
         made: Step | None
-        for step in run:
-            try:
-                together.add(step)
-            except Refused as why_not:
-                refused = why_not.with_traceback(None)  # it has this frame, and those of all callers
-                break
-            count += 1
         try:
             made, gone = self._without_temporaries(first, first + count, together)
         except Refused:
@@ -309,6 +306,18 @@ class _Run:
         self._read.append(step)
         self._written.add(writes)
         self._touched.add(all_of)
+
+
+def _added(run: _Run, together: Merge) -> tuple[int, Refused | None]:
+    """How many from the first on it takes, and why not more."""
+    count = 0
+    for step in run:
+        try:
+            together.add(step)
+        except Refused as why:
+            return count, why.with_traceback(None)  # it has this frame, and those of all callers
+        count += 1
+    return count, None
 
 
 def _most(run: _Run, merged: Callable[[Sequence[Step]], Step]) -> tuple[int, Step | None, Refused | None]:

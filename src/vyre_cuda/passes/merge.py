@@ -39,15 +39,14 @@ from vyre_cuda.ir.core.walk import Body
 from vyre_cuda.passes import filled
 from vyre_cuda.passes.accesses import accesses
 from vyre_cuda.passes.arrays import Array, Arrays, Key, Touch
-from vyre_cuda.passes.copying import Copied
 from vyre_cuda.passes.facts import facts_of, ops_of
 from vyre_cuda.passes.forwarding import Forwarded, Forwarding, Unknown
 from vyre_cuda.passes.mergeable import MOST_OPS, check_launches
 from vyre_cuda.passes.part import Part, Parts, Seen, seen_of, with_terms
 from vyre_cuda.passes.pipeline import is_beyond_limits
-from vyre_cuda.passes.places import AXES, Conditions, Places
+from vyre_cuda.passes.places import AXES, Places
 from vyre_cuda.passes.places import Key as Index
-from vyre_cuda.passes.renaming import UniqueNames
+from vyre_cuda.passes.renaming import Copied, UniqueNames
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
 from vyre_cuda.records import replace
 
@@ -87,7 +86,7 @@ class Merge:
         self._body: list[Stmt] = []
         self._ops = 0  # of the body with values in place of loads, or fewer
         self._filled: set[str] = set()  # outs that need no clear, where the code does not show it
-        self._are_own: dict[tuple[Index, Conditions], bool] = {}
+        self._are_own: dict[int, tuple[Seen, bool]] = {}  # by identity, so what was seen is kept
 
     def add(self, step: Step) -> None:
         """One step more. Where it is Refused, nothing has changed."""
@@ -231,13 +230,16 @@ class Merge:
 
     def _check_elements(self, step: Step, touches: Sequence[Touch], seen: Mapping[Key, Seen], part: Part) -> None:
         """What several touch, and one of them writes, is touched by each thread at one element of its own."""
-        for key in dict.fromkeys([touch.key for touch in touches]):
-            mine = [touch for touch in touches if touch.key == key]
-            array, now = self._arrays.found.get(key), seen.get(key)
-            before = None if array is None else array.seen
-            is_written = any(touch.writes for touch in mine) or (array is not None and array.is_written)
-            if len(mine) + (0 if array is None else array.touches) < 2 or not is_written:
+        by_array: dict[Key, list[Touch]] = {}
+        for touch in touches:
+            by_array.setdefault(touch.key, []).append(touch)
+        for key, mine in by_array.items():
+            array = mine[0].array
+            if len(mine) + (0 if array is None else array.touches) < 2:
                 continue
+            if not (array is not None and array.is_written) and not any(touch.writes for touch in mine):
+                continue
+            now, before = seen.get(key), None if array is None else array.seen
             whole = now if before is None else before if now is None else before.also(now)
             if whole is None or (array is not None and whole is array.checked):
                 continue
@@ -249,7 +251,7 @@ class Merge:
     def _check_element(self, name: str, type_: Type, users: Collection[str], seen: Seen, is_fast: bool) -> Index:
         if seen.atomic:
             raise Refused(f"{name} is changed by an atomic, and touched by other steps", Kind.ELEMENT)
-        if seen.key is None or not self._is_own(seen.key, seen.where):
+        if seen.key is None or not self._is_own(seen, seen.key):
             raise Refused(
                 f"{name} is touched by {' and '.join(dict.fromkeys(users))}, "
                 "and a thread finds there what another one wrote",
@@ -263,10 +265,10 @@ class Merge:
             )
         return seen.key
 
-    def _is_own(self, key: Index, where: Conditions) -> bool:
-        if (key, where) not in self._are_own:
-            self._are_own[key, where] = self._places.is_own(key, where)
-        return self._are_own[key, where]
+    def _is_own(self, seen: Seen, key: Index) -> bool:
+        if id(seen) not in self._are_own:
+            self._are_own[id(seen)] = seen, self._places.is_own(key, seen.where)
+        return self._are_own[id(seen)][1]
 
     def _note(self, seen: Mapping[Key, Seen], copied: Copied) -> None:
         for key, now in seen.items():
@@ -336,11 +338,11 @@ class Merge:
             raise Refused(
                 f"one kernel would have {tables} bytes of tables and {local} of arrays of a thread", Kind.SIZE
             )
+        if is_beyond_limits(made):
+            raise Refused("one kernel would be beyond a limit of the language", Kind.SIZE)
         try:
-            validate.check(made)
+            validate.check_meaning(made)
         except ProgramError as error:
-            if is_beyond_limits(made):
-                raise Refused("one kernel would be beyond a limit of the language", Kind.SIZE) from error
             raise InternalError(f"merging {self._steps[0].lines()} broke the program: {error}") from error
 
     def _parameter(self, array: Array) -> Parameter:

@@ -16,8 +16,8 @@ from vyre_cuda.passes.steps import Refused, Span, Step
 class Pairs:
     """Without `merged`, whether `Merge` takes both."""
 
-    def __init__(self, merged: Callable[[Sequence[Step]], object] | None = None, *, parts: Parts | None = None) -> None:
-        self._parts = Parts() if parts is None else parts
+    def __init__(self, merged: Callable[[Sequence[Step]], object] | None = None) -> None:
+        self._parts = Parts()
         self._merged = self._added if merged is None else merged
         self._found: dict[Hashable, Refused | None] = {}
         self._programs: list[Step] = []  # those of the keys must not be freed
@@ -31,13 +31,23 @@ class Pairs:
         """Why they stay apart; None: they become one."""
         key = _key(one, other)
         if key not in self._found:
-            self._programs += (one, other)
             try:
                 self._merged([one, other])
-                self._found[key] = None
+                self._note(key, one, other, None)
             except Refused as why:
-                self._found[key] = why.with_traceback(None)  # which has the frames of all callers
+                self._note(key, one, other, why)
         return self._found[key]
+
+    def known(self, one: Step, other: Step) -> Refused | None:
+        """The same as far as it was noted or asked; None, too, where it was not."""
+        return self._found.get(_key(one, other))
+
+    def note(self, one: Step, other: Step, why: Refused) -> None:
+        self._note(_key(one, other), one, other, why)
+
+    def _note(self, key: Hashable, one: Step, other: Step, why: Refused | None) -> None:
+        self._programs += (one, other)
+        self._found[key] = None if why is None else why.with_traceback(None)  # which has the frames of all callers
 
 
 def _key(one: Step, other: Step) -> Hashable:

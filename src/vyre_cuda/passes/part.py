@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 
 from vyre_cuda.ir.affine import affine
-from vyre_cuda.ir.core.nodes import Expr, If, Load, OwnArray, Return
-from vyre_cuda.ir.core.walk import expressions, operands, statements
+from vyre_cuda.ir.core.nodes import Expr, If, Load, Return
+from vyre_cuda.ir.core.walk import in_any_order, operands, statements
 from vyre_cuda.passes.accesses import Access, accesses
 from vyre_cuda.passes.facts import ops_of
 from vyre_cuda.passes.filled import fills
@@ -60,10 +60,9 @@ class Part:
         self.step = step
         geometry, program = step.geometry, step.program
         self.places = Places([g * b for g, b in zip(geometry.grid, geometry.block, strict=True)])
-        self.own: list[OwnArray] = []
-        names = {p.name: p.name for p in program.parameters}
-        rest = without_returns(program.body)
-        self.body = Renamed(step, names, UniqueNames(), self.places, self.own).body(rest)
+        renamed = Renamed(step, {p.name: p.name for p in program.parameters}, UniqueNames(), self.places)
+        self.own = renamed.own
+        self.body = renamed.body(without_returns(program.body))
         every = list(statements(self.body))
         self.returns = any(isinstance(s, Return) for s in every)
         self.said: dict[int, Conditions] = {}
@@ -71,8 +70,8 @@ class Part:
             if isinstance(s, If) and (known := self.places.said(s.condition)) is not None and not known.others:
                 self.said[id(s.condition)] = known
         self.loads: Counter[str] = Counter()
-        for e in [e for s in every for e in expressions(operands(s))]:
-            if isinstance(e, Load):
+        for e in [e for s in every for e in in_any_order(operands(s))]:
+            if type(e) is Load:
                 self.loads[e.buffer] += ops_of((e,))
         self.seen = seen_of(accesses(self.body, self.places, self.places.launched), self.places)
         self.scalars: Mapping[str, int] = dict(self.places.scalars)

@@ -12,10 +12,9 @@ from typing import TypeAlias
 
 from vyre_cuda.errors import InternalError, ProgramError
 from vyre_cuda.ir.check import validate
-from vyre_cuda.ir.core.limits import MAX_DEPTH, MAX_EXPRESSIONS, MAX_STATEMENTS
-from vyre_cuda.ir.core.nodes import Expr
+from vyre_cuda.ir.core.limits import MAX_DEPTH, MAX_EXPRESSIONS, MAX_NESTING, MAX_STATEMENTS
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.walk import children, operands, statements
+from vyre_cuda.ir.core.walk import Body, bodies, children, operands
 from vyre_cuda.passes.ahead import loads_ahead
 from vyre_cuda.passes.branches import branches
 from vyre_cuda.passes.dce import remove_dead_code
@@ -100,13 +99,19 @@ def find_culprit(program: Program, passes: tuple[tuple[str, Pass], ...]) -> str:
 def is_beyond_limits(program: Program) -> bool:
     """Whether statements or expressions are more, or deeper, than the language allows."""
     count = sizes = 0
-    for statement in statements(program.body):
-        count += 1
-        stack: list[tuple[Expr, int]] = [(expr, 1) for expr in operands(statement)]
-        while stack:
-            expr, depth = stack.pop()
-            sizes += 1
-            if depth > MAX_DEPTH or sizes > MAX_EXPRESSIONS:
-                return True
-            stack.extend((part, depth + 1) for part in children(expr))
-    return count > MAX_STATEMENTS
+    stack: list[tuple[Body, int]] = [(program.body, 0)]
+    while stack:
+        body, level = stack.pop()
+        count += len(body)
+        if level > MAX_NESTING or count > MAX_STATEMENTS:
+            return True
+        for statement in body:
+            some, depth = operands(statement), 0
+            while some:
+                sizes += len(some)
+                depth += 1
+                if depth > MAX_DEPTH or sizes > MAX_EXPRESSIONS:
+                    return True
+                some = tuple([part for expr in some for part in children(expr)])
+            stack += [(inner, level + 1) for _, inner in bodies(statement)]
+    return False

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from vyre_cuda.ir.affine import Affine, Interval, affine, number, single
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Id, Load, Local, Position, Scalar
-from vyre_cuda.ir.core.walk import children, expressions
+from vyre_cuda.ir.core.walk import children, in_any_order
 from vyre_cuda.passes.rebuild import with_children
 from vyre_cuda.records import dataclass
 
@@ -61,7 +61,7 @@ class Places:
     def note(self, name: str, value: Expr) -> None:
         """A let, whose name nothing else in the program has."""
         whole = self.written_out(value)
-        is_known = all(not isinstance(part, (Load, Local)) for part in expressions((whole,)))
+        is_known = not any(type(part) is Load or type(part) is Local for part in in_any_order((whole,)))
         self.note_known(name, whole if is_known else None)
 
     def note_known(self, name: str, whole: Expr | None) -> None:
@@ -83,10 +83,10 @@ class Places:
 
     def is_stable(self, expr: Expr) -> bool:
         """Whether it has one value from here to the end of the block."""
-        return all(
-            not isinstance(part, Load) and (not isinstance(part, Local) or part.name in self._immutable)
-            for part in expressions((expr,))
-        )
+        for part in in_any_order((expr,)):
+            if type(part) is Load or (type(part) is Local and part.name not in self._immutable):
+                return False
+        return True
 
     def sum_of(self, expr: Expr, of: Conditions) -> Affine | None:
         """The sum that an integer is, None if it depends on other things."""

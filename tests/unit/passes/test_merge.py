@@ -116,6 +116,20 @@ def test_ten_steps_one_after_the_other_are_those_at_once() -> None:
     assert loads(at_once) == 1
 
 
+def test_a_loop_whose_step_is_the_size_of_an_empty_array_has_no_trips() -> None:
+    b = vc.Builder("strided", block=BLOCK)
+    x, z = b.input("x", vc.f32), b.inout("z", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < z.size), b.for_(0, 10, x.size):
+        z[i] = z[i] + 1
+    b.work(z.size)
+    strided = b.build()
+    steps = [recorded(strided, {"x": array(1, count=count), "z": array(2)}) for count in (3, 0)]
+
+    for some in (steps, steps[::-1], [steps[1]] * 2):
+        check(lambda p, **given: vc.evaluate(p, **given), some, merge(some))
+
+
 def test_what_the_guard_left_out_is_what_was_there() -> None:
     steps = [first(out="inout", guard=3), recorded(shift(), {"x": array(1), "z": array(2)})]
     one = merge(steps)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.ir.core.limits import MAX_NESTING
 from vyre_cuda.ir.core.nodes import Barrier, For
 from vyre_cuda.ir.core.walk import statements
 from vyre_cuda.passes import fuse
@@ -268,3 +270,17 @@ def test_a_merged_kernel_of_own_elements_repeats() -> None:
     assert group.step is not None
     assert merge(steps).geometry.blocks == group.step.geometry.blocks
     check(evaluated, steps * 4, group.step)
+
+
+def test_a_loop_around_branches_as_deep_as_they_may_be_stays() -> None:
+    b = vc.Builder("deep", block=32)
+    z = b.inout("z", vc.f32)
+    i = b.let("i", vc.global_id.x)
+    with ExitStack() as open_branches:
+        for _ in range(MAX_NESTING):
+            open_branches.enter_context(b.if_(i < z.size))
+        z[i] = z[i] + 1
+    (loop_, one) = decide([loop(3, 2), recorded(b.build(), {"z": array(0)})], seams=[2])
+
+    assert one.step is None
+    assert (loop_.kind, loop_.why) == (Kind.SIZE, "one kernel would be beyond a limit of the language")

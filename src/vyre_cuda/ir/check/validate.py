@@ -65,6 +65,11 @@ def check(program: Program) -> None:
     found = find_malformed(program)
     if found:
         raise ProgramError(render_malformed(found), found)
+    check_meaning(program)
+
+
+def check_meaning(program: Program) -> None:
+    """The same of a program that is as the node classes declare it, and within the limits."""
     found = _find_meaningless(program)
     if found:
         raise ProgramError(text.render_diagnostics(program, found), found)

@@ -57,9 +57,11 @@ def assert_never(value: NoReturn) -> NoReturn:
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The operands of one expression."""
+    if type(expr) is Apply:
+        return expr.operands
+    if type(expr) in _ALONE:
+        return ()
     match expr:
-        case Apply():
-            return expr.operands
         case Load():
             return (expr.index,)
         case Position():
@@ -77,21 +79,26 @@ def expressions(roots: Iterable[Expr]) -> Iterator[Expr]:
     while stack:
         expr = stack.pop()
         yield expr
-        stack.extend(reversed(children(expr)))
+        if type(expr) is Apply:
+            stack += expr.operands[::-1]
+        elif type(expr) not in _ALONE:
+            stack += children(expr)[::-1]
+
+
+def in_any_order(roots: Iterable[Expr]) -> list[Expr]:
+    """The same ones, in less time."""
+    found = list(roots)
+    for expr in found:  # and what is appended meanwhile
+        if type(expr) is Apply:
+            found += expr.operands
+        elif type(expr) not in _ALONE:
+            found += children(expr)
+    return found
 
 
 def locals_read(roots: Iterable[Expr]) -> list[str]:
     """The names of locals in these trees, as often as they are there, in any order."""
-    found = []
-    work = list(roots)
-    for expr in work:  # and what is appended meanwhile
-        if type(expr) is Local:
-            found.append(expr.name)
-        elif type(expr) is Apply:
-            work += expr.operands
-        elif type(expr) not in _ALONE:
-            work += children(expr)
-    return found
+    return [expr.name for expr in in_any_order(roots) if type(expr) is Local]
 
 
 def operands(statement: Stmt) -> tuple[Expr, ...]:
@@ -99,6 +106,10 @@ def operands(statement: Stmt) -> tuple[Expr, ...]:
 
     `Diagnostic.operand` counts `expressions(operands(statement))`.
     """
+    if type(statement) is Store:
+        return (statement.index, statement.value)
+    if type(statement) is Let:
+        return (statement.value,)
     match statement:
         case Let() | Var() | Assign():
             return (statement.value,)
@@ -122,6 +133,8 @@ def operands(statement: Stmt) -> tuple[Expr, ...]:
 
 def bodies(statement: Stmt) -> tuple[tuple[str, Body], ...]:
     """The nested bodies of a statement with their names in paths."""
+    if type(statement) is Store or type(statement) is Let:
+        return ()
     match statement:
         case If():
             return (("then", statement.then), ("orelse", statement.orelse))

@@ -25,6 +25,7 @@ class Memories:
     def __init__(self) -> None:
         self.temporaries: dict[Root, int] = {}
         self._launches: dict[int, merged.Step] = {}
+        self._geometries: dict[Hashable, Geometry] = {}
 
     def of(self, value: DeviceArray) -> tuple[int, int]:
         """The memory of an array, and its first byte there."""
@@ -37,6 +38,19 @@ class Memories:
         found = self._launches.get(id(step))
         if found is None:
             found = self._launches[id(step)] = _launch_of(step, given, self)
+        return found
+
+    def geometry(self, step: LaunchStep, given: Mapping[str, Any]) -> Geometry:
+        """As `geometry_of`, once for launches of a kernel with the same shapes and scalars."""
+        numbers: list[Hashable] = []
+        for parameter in step.kernel.program.parameters:
+            value = value_of(step, parameter, given)
+            numbers.append(value.shape if parameter.is_buffer else bits_of(parameter.type, value))
+        grid = tuple(step.grid) if isinstance(step.grid, (list, tuple)) else step.grid
+        key = id(step.kernel), grid, tuple(numbers)
+        found = self._geometries.get(key)
+        if found is None:
+            found = self._geometries[key] = geometry_of(step, given)
         return found
 
 
@@ -99,4 +113,4 @@ def _launch_of(step: LaunchStep, given: Mapping[str, Any], memories: Memories) -
             is_symbol = isinstance(symbol, Symbol)
             scalars[parameter.name] = symbol.name if is_symbol else bits_of(parameter.type, value)
     options = merged.Options(kernel.precision, kernel.bounds, kernel.max_ulp)
-    return merged.Step(specialized(program, kernel.known), spans, scalars, geometry_of(step, given), options)
+    return merged.Step(specialized(program, kernel.known), spans, scalars, memories.geometry(step, given), options)
