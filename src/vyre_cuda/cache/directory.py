@@ -23,8 +23,8 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 def cache_root(environment: Mapping[str, str]) -> str | None:
     """The directory that the environment names, None if it turns the cache off. CacheError: it names none."""
-    named = environment.get(VARIABLE)
-    if named == OFF:
+    named = environment.get(VARIABLE, "")
+    if named.lower() == OFF:
         return None
     if named:
         return os.path.abspath(named)

@@ -55,6 +55,9 @@ def environment() -> Iterator[Finding]:
     yield Finding("variables", "ok", ", ".join(given) or "no relevant variable is set")
     if os.environ.get("CUDA_LAUNCH_BLOCKING", "") not in ("", "0"):
         yield Finding("variables", "warning", "CUDA_LAUNCH_BLOCKING makes every launch wait", "unset it")
+    if os.environ.get("VYRE_CUDA_FUSE", "").lower() not in ("", "off"):
+        text = f"VYRE_CUDA_FUSE={os.environ['VYRE_CUDA_FUSE']} does nothing: steps of graphs are merged"
+        yield Finding("variables", "warning", text, "write off, or unset it")
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
         yield Finding("variables", "warning", "CUDA_VISIBLE_DEVICES hides every device", "unset it, or name one")
     cores = len(os.sched_getaffinity(0))

@@ -191,12 +191,14 @@ def found(subject: str, items: Any) -> list[findings.Finding]:
         ("CUDA_LAUNCH_BLOCKING", "1", "warning"),
         ("CUDA_VISIBLE_DEVICES", "", "warning"),
         ("CUDA_LAUNCH_BLOCKING", "0", ""),
+        ("VYRE_CUDA_FUSE", "0", "warning"),
+        ("VYRE_CUDA_FUSE", "Off", ""),
     ],
 )
 def test_variables_that_cost_something_are_told(
     name: str, value: str, status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for other in ("CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES"):
+    for other in ("CUDA_LAUNCH_BLOCKING", "CUDA_VISIBLE_DEVICES", "VYRE_CUDA_FUSE"):
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(name, value)
     told_of = [each for each in found("variables", findings.environment()) if each.status != "ok"]

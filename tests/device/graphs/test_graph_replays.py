@@ -89,6 +89,13 @@ def test_a_loop_ends_on_the_device_when_the_array_says_so(device: vc.Device, typ
     np.testing.assert_array_equal(np.full(N, 5), h.numpy())
 
 
+def test_an_array_without_elements_cannot_end_a_loop(device: vc.Device) -> None:
+    nothing = device.zeros(0, vc.u32)
+    expected = "its first element ends the loop: give one that has elements"
+    with pytest.raises(ValueError, match=expected), device.record() as graph, graph.repeat(3, until=nothing):
+        pass
+
+
 def test_a_loop_without_a_number_runs_until_the_array_says_so(device: vc.Device) -> None:
     kernel = device.compile(countdown())
     n, stop, times = device.array(np.int32([10])), device.zeros(1, vc.u8), device.zeros(1, vc.i32)

@@ -23,6 +23,7 @@ GIB = 1 << 30
         ({**XDG, "VYRE_CUDA_CACHE_DIR": "/fast/disk"}, "/fast/disk"),
         ({**XDG, "VYRE_CUDA_CACHE_DIR": ""}, "/var/cache/me/vyre-cuda"),
         ({**XDG, "VYRE_CUDA_CACHE_DIR": "off"}, None),
+        ({**XDG, "VYRE_CUDA_CACHE_DIR": "OFF"}, None),
         ({"VYRE_CUDA_CACHE_DIR": "below/here"}, os.path.join(os.getcwd(), "below/here")),
         (XDG, "/var/cache/me/vyre-cuda"),
         ({**HOME, "XDG_CACHE_HOME": "relative"}, "/home/me/.cache/vyre-cuda"),

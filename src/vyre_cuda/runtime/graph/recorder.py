@@ -268,6 +268,6 @@ class Recorder(native.Replayer):
         if until.dtype.kind not in "iub":
             raise TypeError(f"until= is an array of {until.dtype}; it needs integers or bools")
         if until.size == 0:
-            raise ValueError("until= is an empty array")
+            raise ValueError("until= is an empty array; its first element ends the loop: give one that has elements")
         self._check_device(until)
         return until
