@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 
@@ -140,11 +141,7 @@ def test_threads_that_ask_for_one_program_compile_it_once(opened):
         gate.wait()
         kernels.append(device.compile(program))
 
-    threads = [threading.Thread(target=ask) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([ask] * count)
 
     assert len(kernels) == count
     assert all(kernel is kernels[0] for kernel in kernels)

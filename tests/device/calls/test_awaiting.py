@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 from interrupts import interrupted
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 from vyre_cuda.runtime.waiting import completion_thread
@@ -142,11 +144,7 @@ def test_loops_in_several_threads_await_at_a_time(slow_kernel: vc.Kernel) -> Non
         except BaseException as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(run, seed) for seed in range(6)])
 
     assert wrong == []
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 
@@ -181,10 +182,6 @@ def test_threads_call_a_kernel_of_many_arguments_at_the_same_time(device: vc.Dev
                 if not (result == 40 * number + 20).all():
                     failures.append(f"{number}: {result}")
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(work, number) for number in range(4)])
 
     assert failures == []

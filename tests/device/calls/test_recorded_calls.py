@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
@@ -116,11 +117,7 @@ def test_threads_share_a_recorded_call(device: vc.Device) -> None:
             if not np.array_equal(recorded.replay(X, X, a), F32(a) * X + X):
                 wrong.append(a)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(work, number) for number in range(3)])
 
     assert wrong == []
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 from tests.device.egraph.tables import Row, random_table, table_of, terms
@@ -242,11 +242,7 @@ def test_threads_close_one_table(device: vc.Device) -> None:
             if close(table, device).classes.numpy().tobytes() != expected:
                 wrong.append(table)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([work] * 4)
     assert not wrong
 
 

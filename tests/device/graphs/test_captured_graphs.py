@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
-import threading
+from functools import partial
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 
@@ -191,11 +192,7 @@ def test_threads_capture_one_graph_each_with_its_symbols(device: vc.Device, libr
                 graph.replay(stream=streams[number], h=hs[number], x=ones(device, value=10 * number + times))
             captured[number] = streams[number].end_capture()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(work, number) for number in range(4)])
 
     for number, stream in enumerate(streams):
         captured[number].replay(stream)

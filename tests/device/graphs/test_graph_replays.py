@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 
@@ -176,11 +177,7 @@ def test_threads_replay_one_graph_each_with_its_symbols(device: vc.Device) -> No
         for i, out in enumerate(outs[number]):
             graph.replay(out=out, a=float(10 * number + i))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(work, number) for number in range(4)])
 
     assert [[first(out) for out in row] for row in outs] == [[10 * k + i for i in range(10)] for k in range(4)]
 

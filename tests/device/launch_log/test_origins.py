@@ -7,11 +7,13 @@ import re
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import CodeType
 from typing import Any
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 from vyre_cuda._native.trace import origin
@@ -212,11 +214,7 @@ def test_threads_that_share_a_call_keep_their_lines(
         for _ in range(rounds):
             function(bound)
 
-    threads = [threading.Thread(target=launched, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(launched, number) for number in range(4)])
     for number, name in enumerate(names):
         found = [text for text in device.context.in_flight() if text.endswith(f"on stream {name}")]
         if len(found) != rounds or any(f"{__file__}:{2000 + number}, " not in text for text in found):

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 from vyre_cuda._native.call.prepared import Arguments
@@ -129,11 +130,7 @@ def test_many_threads_rebind_one_call(own_device: vc.Device) -> None:
         for turn in range(40):
             call(h, ones[turn % 2])
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([work] * 4)
 
     np.testing.assert_array_equal(np.full(500, 160), h.numpy())
 
@@ -152,11 +149,7 @@ def test_two_threads_close_a_device_and_both_find_it_closed(
         device.context.close()
         left.append(leak_check.new())
 
-    threads = [threading.Thread(target=close) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([close] * 2)
 
     assert left == [{}, {}]
     assert pending is not None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 from vyre_cuda._native.memory.adopted import named_stream
@@ -226,11 +228,7 @@ def test_threads_copy_at_a_time(own_device: vc.Device, emulator: Emulator) -> No
             if not np.array_equal(value, array.numpy()):
                 wrong.append((seed, turn))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(work, seed) for seed in range(6)])
 
     assert wrong == []
 

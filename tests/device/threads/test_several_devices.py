@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
@@ -70,11 +71,7 @@ def test_threads_use_two_devices_side_by_side(two):
             kernel(np.ones(10, np.float32), 3.0)
         results[number] = x.numpy()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(work, number) for number in range(6)])
 
     expected = np.arange(1000, dtype=np.float32) * 1024
     assert sorted(results) == list(range(6))

@@ -7,9 +7,11 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 
@@ -112,11 +114,7 @@ def run_all(works: list[Callable[[], None]]) -> list[BaseException]:
         except BaseException as error:
             wrong.append(error)
 
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(run, work) for work in works])
     return wrong
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 from vyre_cuda.runtime.worker.worker import Worker
@@ -28,11 +30,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(guarded, number) for number in range(count)])
     assert failures == []
 
 

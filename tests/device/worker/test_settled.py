@@ -3,12 +3,13 @@ than something else has used them."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import vyre_cuda as vc
 from vyre_cuda.testing.emulator import Emulator
@@ -130,9 +131,5 @@ def test_threads_that_launch_copy_and_call(device: vc.Device, worker: vc.Worker,
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(work, number) for number in range(4)])
     assert failures == []

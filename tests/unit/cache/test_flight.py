@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 
 import pytest
 from interrupts import interrupted
+from side_by_side import side_by_side
 
 from vyre_cuda.cache.flight import SingleFlight
 
@@ -23,11 +25,7 @@ def together(count, work):
         except Exception as error:
             results[number] = error
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side([partial(run, number) for number in range(count)])
     return results
 
 
