@@ -1,9 +1,18 @@
 # vyre_cuda.h for other extensions: `from vyre_cuda.c_api cimport vyc_driver_open`. Compile with
 # vyre_cuda.get_include(), link to vyre_cuda in vyre_cuda.get_library_dir(). What the package itself
-# uses is declared in _native/core/c_api.pxd and _native/bundle/c_bundle.pxd, the rest of the header here.
+# uses is declared in c_*.pxd in _native, by header, and the rest here.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport *
+from vyre_cuda._native.core.c_context cimport *
+from vyre_cuda._native.core.c_driver cimport *
+from vyre_cuda._native.core.c_graph cimport *
+from vyre_cuda._native.core.c_kernel cimport *
+from vyre_cuda._native.core.c_memory cimport *
+from vyre_cuda._native.core.c_notice cimport *
+from vyre_cuda._native.core.c_status cimport *
+from vyre_cuda._native.core.c_stream cimport *
+from vyre_cuda._native.core.c_telemetry cimport *
+from vyre_cuda._native.core.c_worker cimport *
 from vyre_cuda._native.bundle.c_bundle cimport *
 
 cdef extern from "vyre_cuda.h" nogil:
@@ -39,7 +48,6 @@ cdef extern from "vyre_cuda.h" nogil:
                                      const vyc_context_options *options)
 
     enum:
-        VYC_ROLE_SCALAR
         VYC_TYPE_BOOL
         VYC_TYPE_U8
         VYC_TYPE_I8

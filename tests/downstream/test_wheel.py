@@ -89,7 +89,7 @@ def test_the_wheel_has_what_others_build_on_and_no_sources(wheel: Path) -> None:
 
     assert {
         "vyre_cuda/c_api.pxd",
-        "vyre_cuda/_native/core/c_api.pxd",
+        "vyre_cuda/_native/core/c_status.pxd",
         "vyre_cuda/include/vyre_cuda.h",
         "vyre_cuda/include/vyre_cuda.hpp",
         "vyre_cuda/include/vyre_cuda/kernel.h",

@@ -1,9 +1,14 @@
-# The part of the public header about bundles, for Cython.
+# vyre_cuda/bundle.h for Cython.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_binding, vyc_context, vyc_known, vyc_parameter, vyc_prepared, vyc_status
+from vyre_cuda._native.core.c_driver cimport vyc_context, vyc_prepared
+from vyre_cuda._native.core.c_kernel cimport vyc_binding, vyc_known, vyc_parameter
+from vyre_cuda._native.core.c_status cimport vyc_status
 
-cdef extern from "vyre_cuda.h" nogil:
+cdef extern from "vyre_cuda/bundle.h" nogil:
+    enum:
+        VYC_ROLE_SCALAR
+
     ctypedef struct vyc_bundle
     ctypedef struct vyc_bundled_kernel
 

@@ -4,9 +4,9 @@ cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 
-from vyre_cuda._native.core.c_api cimport (
-    VYC_E_INVALID, vyc_call_create, vyc_call_run_at, vyc_call_set_run, vyc_status, vyc_stream,
-)
+from vyre_cuda._native.core.c_driver cimport vyc_stream
+from vyre_cuda._native.core.c_kernel cimport vyc_call_create, vyc_call_run_at, vyc_call_set_run
+from vyre_cuda._native.core.c_status cimport VYC_E_INVALID, vyc_status
 from vyre_cuda._native.core.context cimport Context, Stream, load, looks_deep
 from vyre_cuda._native.call.dispatch cimport Dispatcher
 from vyre_cuda._native.call.frame cimport Frame, give_frame, take_frame

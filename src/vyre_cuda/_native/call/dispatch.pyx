@@ -8,9 +8,9 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport (
-    VYC_E_INVALID, VYC_E_TIMEOUT, VYC_OK, vyc_prepared_launch, vyc_prepared_run, vyc_prepared_submit, vyc_status, vyc_ticket,
-)
+from vyre_cuda._native.core.c_driver cimport vyc_ticket
+from vyre_cuda._native.core.c_kernel cimport vyc_prepared_launch, vyc_prepared_run, vyc_prepared_submit
+from vyre_cuda._native.core.c_status cimport VYC_E_INVALID, VYC_E_TIMEOUT, VYC_OK, vyc_status
 from vyre_cuda._native.core.context cimport Stream, load, looks_deep
 from vyre_cuda._native.memory.adopted cimport stream_of
 from vyre_cuda._native.call.frame cimport FREE_THREADED, Frame, Framer, give_frame, let_go, take_frame

@@ -3,7 +3,7 @@ from cpython.ref cimport Py_DECREF
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc
 
-from vyre_cuda._native.core.c_api cimport vyc_argument, vyc_run
+from vyre_cuda._native.core.c_kernel cimport vyc_argument, vyc_run
 from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.trace.origin cimport Seen
 from vyre_cuda._native.call.table cimport Table

@@ -11,7 +11,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from vyre_cuda._native.core.c_api cimport (
+from vyre_cuda._native.core.c_kernel cimport (
     VYC_ARGUMENT_BUFFER, vyc_argument, vyc_call_create, vyc_call_run_at, vyc_prepared_launch, vyc_run,
 )
 from vyre_cuda._native.core.context cimport Stream, load

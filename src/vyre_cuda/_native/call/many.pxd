@@ -1,7 +1,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_argument, vyc_rows, vyc_run
+from vyre_cuda._native.core.c_kernel cimport vyc_argument, vyc_rows, vyc_run
 from vyre_cuda._native.core.context cimport Stream
 from vyre_cuda._native.call.dispatch cimport Dispatcher
 from vyre_cuda._native.call.frame cimport Frame

@@ -8,10 +8,12 @@ from cpython.tuple cimport PyTuple_CheckExact
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from vyre_cuda._native.core.c_api cimport (
-    VYC_ROLE_SCALAR, VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_prepared, vyc_prepared_launch_many, vyc_rows, vyc_run,
-    vyc_status,
+from vyre_cuda._native.core.c_driver cimport vyc_prepared
+from vyre_cuda._native.bundle.c_bundle cimport VYC_ROLE_SCALAR
+from vyre_cuda._native.core.c_kernel cimport (
+    VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_prepared_launch_many, vyc_rows, vyc_run,
 )
+from vyre_cuda._native.core.c_status cimport vyc_status
 from vyre_cuda._native.core.context cimport Stream
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.call.dispatch cimport Dispatcher

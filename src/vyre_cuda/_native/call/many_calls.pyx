@@ -7,7 +7,7 @@ from libc.string cimport memcpy
 
 cimport numpy as cnp
 
-from vyre_cuda._native.core.c_api cimport VYC_ARGUMENT_BUFFER, vyc_argument
+from vyre_cuda._native.core.c_kernel cimport VYC_ARGUMENT_BUFFER, vyc_argument
 from vyre_cuda._native.call.dispatch cimport Dispatcher
 from vyre_cuda._native.call.frame cimport Frame, give_frame, let_go, take_frame
 from vyre_cuda._native.call.many cimport Rows, as_tuple

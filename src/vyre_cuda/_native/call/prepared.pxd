@@ -1,6 +1,8 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_argument, vyc_call, vyc_prepared, vyc_run, vyc_status, vyc_ticket
+from vyre_cuda._native.core.c_driver cimport vyc_call, vyc_prepared, vyc_ticket
+from vyre_cuda._native.core.c_kernel cimport vyc_argument, vyc_run
+from vyre_cuda._native.core.c_status cimport vyc_status
 from vyre_cuda._native.core.context cimport Context, Stream
 from vyre_cuda._native.trace.origin cimport Seen
 

@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_argument, vyc_run
+from vyre_cuda._native.core.c_kernel cimport vyc_argument, vyc_run
 from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.trace.origin cimport Seen
 

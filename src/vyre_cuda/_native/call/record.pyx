@@ -11,10 +11,11 @@ from libc.string cimport memcmp, memcpy, memset
 
 cimport numpy as cnp
 
-from vyre_cuda._native.core.c_api cimport (
-    VYC_ARGUMENT_PINNED, VYC_E_INVALID, VYC_OK, VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_prepared_check,
-    vyc_prepared_run, vyc_run, vyc_status, vyc_ticket,
+from vyre_cuda._native.core.c_driver cimport vyc_ticket
+from vyre_cuda._native.core.c_kernel cimport (
+    VYC_ARGUMENT_PINNED, VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_prepared_check, vyc_prepared_run, vyc_run,
 )
+from vyre_cuda._native.core.c_status cimport VYC_E_INVALID, VYC_OK, vyc_status
 from vyre_cuda._native.core.context cimport load, load_u64, store_u64
 from vyre_cuda._native.memory.memory cimport Pinned, pinned_of
 from vyre_cuda._native.call.prepared cimport PreparedKernel, finish_run

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_ticket
+from vyre_cuda._native.core.c_driver cimport vyc_ticket
 
 
 cdef class Ticket:

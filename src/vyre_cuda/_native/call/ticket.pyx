@@ -2,9 +2,10 @@
 """Tickets of submitted runs."""
 from libc.stdint cimport int64_t
 
-from vyre_cuda._native.core.c_api cimport (
-    VYC_NOT_READY, vyc_event, vyc_event_query, vyc_status, vyc_ticket, vyc_ticket_release, vyc_ticket_wait,
-)
+from vyre_cuda._native.core.c_driver cimport vyc_event, vyc_ticket
+from vyre_cuda._native.core.c_kernel cimport vyc_ticket_release, vyc_ticket_wait
+from vyre_cuda._native.core.c_status cimport VYC_NOT_READY, vyc_status
+from vyre_cuda._native.core.c_stream cimport vyc_event_query
 from vyre_cuda._native.core.context cimport Event
 from vyre_cuda._native.core.waiting cimport nanoseconds, wait_in_slices
 

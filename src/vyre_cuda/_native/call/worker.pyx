@@ -8,11 +8,14 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from vyre_cuda._native.core.c_api cimport (
-    VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, VYC_ROLE_OUT, VYC_ROLE_SCALAR, vyc_prepared, vyc_run, vyc_status,
-    vyc_stream_wait_worker, vyc_ticket, vyc_ticket_release, vyc_worker, vyc_worker_close, vyc_worker_create,
-    vyc_worker_desc, vyc_worker_pause, vyc_worker_pause_wait, vyc_worker_release, vyc_worker_resume, vyc_worker_run,
-    vyc_worker_stats, vyc_worker_stats_get, vyc_worker_submit,
+from vyre_cuda._native.core.c_driver cimport vyc_prepared, vyc_ticket
+from vyre_cuda._native.bundle.c_bundle cimport VYC_ROLE_SCALAR
+from vyre_cuda._native.core.c_kernel cimport VYC_ROLE_OUT, vyc_run, vyc_ticket_release
+from vyre_cuda._native.core.c_status cimport VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, vyc_status
+from vyre_cuda._native.core.c_worker cimport (
+    vyc_stream_wait_worker, vyc_worker, vyc_worker_close, vyc_worker_create, vyc_worker_desc, vyc_worker_pause,
+    vyc_worker_pause_wait, vyc_worker_release, vyc_worker_resume, vyc_worker_run, vyc_worker_stats,
+    vyc_worker_stats_get, vyc_worker_submit,
 )
 from vyre_cuda._native.core.context cimport Context, Stream, load
 from vyre_cuda._native.call.dispatch cimport Dispatcher

@@ -1,9 +1,10 @@
-# The part of the public header about collectives, for Cython.
+# vyre_cuda/collective.h for Cython.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_buffer, vyc_context, vyc_graph, vyc_prepared, vyc_status, vyc_stream
+from vyre_cuda._native.core.c_driver cimport vyc_buffer, vyc_context, vyc_graph, vyc_prepared, vyc_stream
+from vyre_cuda._native.core.c_status cimport vyc_status
 
-cdef extern from "vyre_cuda.h" nogil:
+cdef extern from "vyre_cuda/collective.h" nogil:
     ctypedef struct vyc_communicator
     enum:
         VYC_COMMUNICATOR_ID_BYTES
@@ -68,6 +69,11 @@ cdef extern from "vyre_cuda.h" nogil:
     void vyc_one_shot_left(vyc_communicator *communicator)
     vyc_status vyc_one_shot_add(vyc_communicator *communicator, uint32_t type, uint32_t op, vyc_prepared *prepared)
     vyc_status vyc_one_shot_limit(vyc_communicator *communicator, uint64_t bytes)
+
+    enum:
+        VYC_MOST_TOGETHER
+
+cdef extern from "vyre_cuda/graph.h" nogil:
     vyc_status vyc_graph_add_collectives(
         vyc_graph *graph, uint32_t *step_out, vyc_communicator *communicator, uint32_t count,
         const vyc_collective *collectives)

@@ -18,7 +18,9 @@ from vyre_cuda._native.collective.c_collective cimport (
     vyc_one_shot_left, vyc_one_shot_limit, vyc_one_shot_open, vyc_one_shot_share,
 )
 from vyre_cuda._native.call.prepared cimport PreparedKernel
-from vyre_cuda._native.core.c_api cimport VYC_MOST_TOGETHER, vyc_buffer, vyc_status, vyc_stream
+from vyre_cuda._native.collective.c_collective cimport VYC_MOST_TOGETHER
+from vyre_cuda._native.core.c_driver cimport vyc_buffer, vyc_stream
+from vyre_cuda._native.core.c_status cimport vyc_status
 from vyre_cuda._native.core.context cimport Context, Stream, load
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.memory.adopted cimport stream_of

@@ -1,8 +1,8 @@
 from libc.stdint cimport uint32_t, uint64_t
 
-from vyre_cuda._native.core.c_api cimport (
-    VYC_NOT_READY, vyc_context, vyc_context_is_behind, vyc_driver, vyc_event, vyc_stream,
-)
+from vyre_cuda._native.core.c_context cimport vyc_context_is_behind
+from vyre_cuda._native.core.c_driver cimport vyc_context, vyc_driver, vyc_event, vyc_stream
+from vyre_cuda._native.core.c_status cimport VYC_NOT_READY
 
 # Words that threads read and write without a lock: each access is atomic and costs as much as a plain one.
 cdef extern from *:

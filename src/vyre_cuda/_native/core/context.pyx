@@ -1,21 +1,30 @@
 # cython: language_level=3, freethreading_compatible=True
 """Drivers, contexts, streams and events."""
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from vyre_cuda._native.core.c_api cimport (
-    VYC_NOT_READY, VYC_OK, uint64_t, vyc_caps, vyc_caps_field, vyc_context, vyc_context_caps, vyc_context_close_for,
-    vyc_context_can_access_peer, vyc_context_count, vyc_context_count_timing, vyc_context_enable_peer, vyc_context_in_flight, vyc_context_measure, vyc_context_memory_stats,
-    vyc_context_open, vyc_context_release, vyc_context_reset_stats, vyc_context_set_memory_budget,
-    vyc_context_set_patience, vyc_context_stats, vyc_context_supports, vyc_context_synchronize_for,
-    vyc_context_trace, vyc_context_trim,
-    vyc_driver_device_name, vyc_driver_info, vyc_driver_info_get, vyc_driver_open, vyc_driver_release,
-    vyc_driver_started, vyc_event, vyc_event_elapsed, vyc_event_query, vyc_event_release, vyc_event_synchronize_for,
-    vyc_event_try_release, vyc_fence, vyc_fence_create, vyc_fence_release, vyc_fence_wait, vyc_memory_stats,
-    vyc_stats_row, vyc_timing, vyc_status, vyc_stream, vyc_stream_create, vyc_stream_handle, vyc_stream_query,
+from vyre_cuda._native.core.c_context cimport (
+    vyc_caps, vyc_caps_field, vyc_context_can_access_peer, vyc_context_caps, vyc_context_close_for,
+    vyc_context_enable_peer, vyc_context_memory_stats, vyc_context_open, vyc_context_release,
+    vyc_context_set_memory_budget, vyc_context_set_patience, vyc_context_supports, vyc_context_synchronize_for,
+    vyc_context_trim, vyc_memory_stats,
+)
+from vyre_cuda._native.core.c_driver cimport (
+    vyc_context, vyc_driver_device_name, vyc_driver_info, vyc_driver_info_get, vyc_driver_open, vyc_driver_release,
+    vyc_driver_started, vyc_event, vyc_fence, vyc_stream,
+)
+from vyre_cuda._native.core.c_kernel cimport vyc_context_count_timing, vyc_timing
+from vyre_cuda._native.core.c_status cimport VYC_NOT_READY, VYC_OK, vyc_status
+from vyre_cuda._native.core.c_stream cimport (
+    vyc_event_elapsed, vyc_event_query, vyc_event_release, vyc_event_synchronize_for, vyc_event_try_release,
+    vyc_fence_create, vyc_fence_release, vyc_fence_wait, vyc_stream_create, vyc_stream_handle, vyc_stream_query,
     vyc_stream_record, vyc_stream_release, vyc_stream_synchronize_for, vyc_stream_wait,
+)
+from vyre_cuda._native.core.c_telemetry cimport (
+    vyc_context_count, vyc_context_in_flight, vyc_context_measure, vyc_context_reset_stats, vyc_context_stats,
+    vyc_context_trace, vyc_stats_row,
 )
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.core.waiting cimport HELD_NS, nanoseconds, slice_of, wait_in_slices

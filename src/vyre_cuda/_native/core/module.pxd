@@ -1,4 +1,4 @@
-from vyre_cuda._native.core.c_api cimport vyc_module
+from vyre_cuda._native.core.c_driver cimport vyc_module
 from vyre_cuda._native.core.context cimport Context
 
 

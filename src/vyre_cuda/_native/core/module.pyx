@@ -4,7 +4,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport free
 
-from vyre_cuda._native.core.c_api cimport (
+from vyre_cuda._native.core.c_kernel cimport (
     vyc_module_block_size, vyc_module_link, vyc_module_load, vyc_module_parameter, vyc_module_release,
     vyc_module_resident_blocks,
 )

@@ -1,8 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True
 """The one place where a status becomes an exception."""
-from vyre_cuda._native.core.c_api cimport (
-    VYC_E_ASSERT, VYC_E_COMMUNICATION, VYC_E_COMPILE, VYC_E_DRIVER, VYC_E_FORMAT, VYC_E_INVALID, VYC_E_LOST, VYC_E_MEMORY, VYC_E_TIMEOUT,
-    VYC_E_UNAVAILABLE, VYC_E_UNSUPPORTED, VYC_E_VERSION, VYC_OK, vyc_error, vyc_last_error, vyc_status,
+from vyre_cuda._native.core.c_status cimport (
+    VYC_E_ASSERT, VYC_E_COMMUNICATION, VYC_E_COMPILE, VYC_E_DRIVER, VYC_E_FORMAT, VYC_E_INVALID, VYC_E_LOST,
+    VYC_E_MEMORY, VYC_E_TIMEOUT, VYC_E_UNAVAILABLE, VYC_E_UNSUPPORTED, VYC_E_VERSION, VYC_OK, vyc_error,
+    vyc_last_error, vyc_status,
 )
 
 from vyre_cuda.errors import (

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from vyre_cuda._native.core.c_api cimport vyc_status
+from vyre_cuda._native.core.c_status cimport vyc_status
 
 # One poll or wait of at most this many nanoseconds: VYC_OK, VYC_NOT_READY or a failure.
 ctypedef vyc_status (*wait_function)(void *what, int64_t timeout_ns) noexcept nogil

@@ -4,7 +4,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from libc.stdint cimport int64_t
 
-from vyre_cuda._native.core.c_api cimport VYC_NOT_READY, vyc_status
+from vyre_cuda._native.core.c_status cimport VYC_NOT_READY, vyc_status
 from vyre_cuda._native.core.status cimport check
 
 from vyre_cuda.errors import type_name

@@ -1,7 +1,9 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 
-from vyre_cuda._native.core.c_api cimport vyc_graph, vyc_graph_transfer, vyc_status, vyc_symbol_value
+from vyre_cuda._native.core.c_driver cimport vyc_graph
+from vyre_cuda._native.core.c_graph cimport vyc_graph_transfer, vyc_symbol_value
+from vyre_cuda._native.core.c_status cimport vyc_status
 from vyre_cuda._native.core.context cimport Context, Stream
 from vyre_cuda._native.graph.slot cimport Slot
 from vyre_cuda._native.trace.origin cimport Seen

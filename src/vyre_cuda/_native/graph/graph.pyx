@@ -12,14 +12,19 @@ from libc.string cimport memset
 
 cimport numpy as cnp
 
-from vyre_cuda._native.core.c_api cimport (
-    VYC_E_INVALID, VYC_MOST_TOGETHER, VYC_NODE_CLEAR, VYC_NODE_COLLECTIVE, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL, VYC_NODE_LOOP,
-    VYC_SYMBOL_ARRAY, VYC_SYMBOL_SCALAR, vyc_graph_add_launch, vyc_graph_add_rows, vyc_graph_add_symbol, vyc_graph_add_tables, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
+from vyre_cuda._native.collective.c_collective cimport VYC_MOST_TOGETHER
+from vyre_cuda._native.core.c_driver cimport vyc_prepared, vyc_stream
+from vyre_cuda._native.core.c_graph cimport (
+    VYC_NODE_CLEAR, VYC_NODE_COLLECTIVE, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL,
+    VYC_NODE_LOOP, VYC_SYMBOL_ARRAY, VYC_SYMBOL_SCALAR, vyc_graph_add_launch, vyc_graph_add_rows,
+    vyc_graph_add_symbol, vyc_graph_add_tables, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
     vyc_graph_finish, vyc_graph_in_turns, vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at,
-    vyc_graph_launch_between, vyc_graph_launch_together, vyc_graph_launch_with, vyc_graph_node, vyc_graph_node_get, vyc_graph_own, vyc_graph_part,
-    vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_symbol, vyc_graph_transfer, vyc_graph_update, vyc_graph_use,
-    vyc_prepared, vyc_rows, vyc_status, vyc_stream, vyc_symbol_value,
+    vyc_graph_launch_between, vyc_graph_launch_together, vyc_graph_launch_with, vyc_graph_node, vyc_graph_node_get,
+    vyc_graph_own, vyc_graph_part, vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_symbol,
+    vyc_graph_transfer, vyc_graph_update, vyc_graph_use, vyc_symbol_value,
 )
+from vyre_cuda._native.core.c_kernel cimport vyc_rows
+from vyre_cuda._native.core.c_status cimport VYC_E_INVALID, vyc_status
 from vyre_cuda._native.collective.c_collective cimport vyc_collective, vyc_graph_add_collectives
 from vyre_cuda._native.collective.collective cimport Member, collective_of
 from vyre_cuda._native.core.context cimport Context, Event, Stream, load, looks_deep

@@ -2,7 +2,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 
 from vyre_cuda._native.call.table cimport Row
-from vyre_cuda._native.core.c_api cimport vyc_symbol_value
+from vyre_cuda._native.core.c_graph cimport vyc_symbol_value
 
 
 cdef class Slot:

@@ -10,7 +10,7 @@ from libc.string cimport memset
 cimport numpy as cnp
 
 from vyre_cuda._native.call.table cimport bits_of, row_of
-from vyre_cuda._native.core.c_api cimport vyc_symbol_value
+from vyre_cuda._native.core.c_graph cimport vyc_symbol_value
 from vyre_cuda._native.memory.memory cimport Buffer, Span, new_reference
 
 cnp.import_array()

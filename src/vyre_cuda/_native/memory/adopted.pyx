@@ -6,10 +6,13 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 from vyre_cuda.errors import type_name
-from vyre_cuda._native.core.c_api cimport (
-    VYC_FOREIGN_READ_ONLY, vyc_buffer_adopt, vyc_buffer_adopt_peer, vyc_buffer_is_read_only, vyc_buffer_order, vyc_context_stream,
-    vyc_foreign_memory, vyc_stream, vyc_stream_adopt,
+from vyre_cuda._native.core.c_context cimport vyc_context_stream
+from vyre_cuda._native.core.c_driver cimport vyc_stream
+from vyre_cuda._native.core.c_memory cimport (
+    VYC_FOREIGN_READ_ONLY, vyc_buffer_adopt, vyc_buffer_adopt_peer, vyc_buffer_is_read_only, vyc_buffer_order,
+    vyc_foreign_memory,
 )
+from vyre_cuda._native.core.c_stream cimport vyc_stream_adopt
 from vyre_cuda._native.core.context cimport Context, Event, Stream
 from vyre_cuda._native.memory.memory cimport Buffer
 from vyre_cuda._native.core.status cimport check

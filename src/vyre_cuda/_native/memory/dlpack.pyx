@@ -12,7 +12,8 @@ from cpython.pycapsule cimport (
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 
-from vyre_cuda._native.core.c_api cimport vyc_buffer, vyc_buffer_address, vyc_buffer_export, vyc_buffer_release
+from vyre_cuda._native.core.c_driver cimport vyc_buffer
+from vyre_cuda._native.core.c_memory cimport vyc_buffer_address, vyc_buffer_export, vyc_buffer_release
 from vyre_cuda._native.memory.memory cimport Buffer
 from vyre_cuda._native.core.status cimport check
 

@@ -5,7 +5,8 @@ from libc.stdint cimport uint64_t
 
 cimport numpy as cnp
 
-from vyre_cuda._native.core.c_api cimport vyc_buffer, vyc_pinned, vyc_transfer
+from vyre_cuda._native.core.c_driver cimport vyc_buffer, vyc_pinned
+from vyre_cuda._native.core.c_memory cimport vyc_transfer
 from vyre_cuda._native.core.context cimport Context
 
 

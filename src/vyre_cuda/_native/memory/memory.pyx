@@ -9,12 +9,14 @@ from libc.stdlib cimport calloc, free
 
 cimport numpy as cnp
 
-from vyre_cuda._native.core.c_api cimport (
-    VYC_NOT_READY, VYC_OK, VYC_TRY_BYTES, vyc_buffer, vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release,
-    vyc_buffer_synchronize_for, vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_copy_try_in,
-    vyc_copy_try_out, vyc_download, vyc_fill, vyc_fill_zero, vyc_pinned_alloc, vyc_pinned_try_alloc, vyc_pinned_data,
-    vyc_pinned_register, vyc_pinned_release, vyc_status, vyc_transfer, vyc_upload,
+from vyre_cuda._native.core.c_driver cimport vyc_buffer
+from vyre_cuda._native.core.c_memory cimport (
+    VYC_TRY_BYTES, vyc_buffer_address, vyc_buffer_alloc, vyc_buffer_release, vyc_buffer_synchronize_for,
+    vyc_buffer_try_alloc, vyc_buffer_try_release, vyc_copy, vyc_copy_try_in, vyc_copy_try_out, vyc_download,
+    vyc_fill, vyc_fill_zero, vyc_pinned_alloc, vyc_pinned_data, vyc_pinned_register, vyc_pinned_release,
+    vyc_pinned_try_alloc, vyc_transfer, vyc_upload,
 )
+from vyre_cuda._native.core.c_status cimport VYC_NOT_READY, VYC_OK, vyc_status
 from vyre_cuda._native.core.context cimport Context, load, looks_deep
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.core.waiting cimport HELD_NS, wait_in_slices

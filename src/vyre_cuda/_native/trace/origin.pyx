@@ -13,7 +13,8 @@ from cpython.ref cimport Py_DECREF
 from libc.stdint cimport intptr_t, uint32_t
 
 import vyre_cuda
-from vyre_cuda._native.core.c_api cimport VYC_OK, vyc_origin_add
+from vyre_cuda._native.core.c_status cimport VYC_OK
+from vyre_cuda._native.core.c_telemetry cimport vyc_origin_add
 from vyre_cuda._native.trace.origin cimport UNSEEN, Seen, current, keep
 
 cdef extern from "Python.h":
