@@ -10,7 +10,7 @@ from libc.string cimport memset
 
 from vyre_cuda._native.core.c_driver cimport vyc_prepared, vyc_ticket
 from vyre_cuda._native.bundle.c_bundle cimport VYC_ROLE_SCALAR
-from vyre_cuda._native.core.c_kernel cimport VYC_ROLE_OUT, vyc_run, vyc_ticket_release
+from vyre_cuda._native.core.c_kernel cimport vyc_run, vyc_ticket_release
 from vyre_cuda._native.core.c_status cimport VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, vyc_status
 from vyre_cuda._native.core.c_worker cimport (
     vyc_stream_wait_worker, vyc_worker, vyc_worker_close, vyc_worker_create, vyc_worker_desc, vyc_worker_pause,

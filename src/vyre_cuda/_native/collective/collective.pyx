@@ -19,7 +19,6 @@ from vyre_cuda._native.collective.c_collective cimport (
 )
 from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.collective.c_collective cimport VYC_MOST_TOGETHER
-from vyre_cuda._native.core.c_driver cimport vyc_buffer, vyc_stream
 from vyre_cuda._native.core.c_status cimport vyc_status
 from vyre_cuda._native.core.context cimport Context, Stream, load
 from vyre_cuda._native.core.status cimport check
