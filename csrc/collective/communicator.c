@@ -41,13 +41,21 @@ static void begin_end(vyc_communicator *c, vyc_nccl_call_kind how) {
              "no thread could be started: NCCL's communicator is not ended");
 }
 
+#define LOOK_NS INT64_C(50000000)
+
 /* NCCL ends the ranks of one machine together, so where others stay in the group, its threads and
  * its memory stay until they leave, too. */
 static void await_ending(vyc_communicator *c, int64_t timeout_ns) {
   int result = 0;
   vyc_nccl_comm comm = NULL;
   vyc_nccl_call *call = atomic_exchange(&c->ending, NULL);
-  if (call != NULL && !vyc__nccl_await(call, timeout_ns, &result, &comm) && timeout_ns > 0)
+  if (call == NULL) return;
+  const uint64_t limit = vyc__now_ns() + (uint64_t)timeout_ns;
+  while (!atomic_load(&c->is_broken) && !vyc__nccl_is_over(call, 0) && vyc__now_ns() < limit)
+    (void)vyc__nccl_is_over(call, LOOK_NS);
+  const int64_t left = vyc__now_ns() < limit ? (int64_t)(limit - vyc__now_ns()) : 0;
+  const int64_t patience = left < VYC_NCCL_LEAST_PATIENCE_NS ? left : VYC_NCCL_LEAST_PATIENCE_NS;
+  if (!vyc__nccl_await(call, patience, &result, &comm) && timeout_ns > 0)
     vyc__log(c->child.context, VYC_LOG_INFO,
              "rank %d has left its group before others: NCCL keeps its memory until they leave",
              c->rank);
@@ -213,6 +221,10 @@ vyc_status vyc_communicator_check(vyc_communicator *communicator,
   VYC_TRY(vyc__communicator_check(communicator, "communicator"));
   VYC_TRY(vyc__captured_check(communicator->child.context));
   return vyc__collective_check(communicator, collective);
+}
+
+void vyc_communicator_left(vyc_communicator *communicator) {
+  if (communicator != NULL) atomic_store(&communicator->is_broken, true);
 }
 
 /* ---- watching ------------------------------------------------------------------------------- */

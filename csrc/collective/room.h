@@ -36,6 +36,7 @@ struct vyc_communicator {
   _Atomic bool ended; /* aborted or closed; `comm` is gone then */
   _Atomic(vyc_nccl_call *) ending; /* NCCL's end of it, which nobody has waited for yet */
   _Atomic bool closed;
+  _Atomic bool is_broken; /* a rank of the group has ended: see vyc_communicator_left */
   _Atomic uint64_t call_began_ns; /* of the call that is in NCCL; 0: none */
   /* Written by the thread that has the lock. */
   _Atomic uint64_t issued, digest, last_count;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -310,7 +310,9 @@ class Communicator:
         self._watcher.close(self._member)
         if self._one_shot is not None and not self._member.is_closed:
             self._one_shot.leave()
-        self._member.close()
+        session = self._watcher.session
+        with nullcontext() if session is None else session.telling(self._member.left):
+            self._member.close()
 
     @property
     def is_closed(self) -> bool:

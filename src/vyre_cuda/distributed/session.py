@@ -11,7 +11,8 @@ import socket
 import threading
 import time
 import weakref
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from vyre_cuda.distributed.messages import MAGIC, prepare, receive, send
@@ -58,6 +59,7 @@ class Session:
         self.gone: set[int] = set()
         self.left: set[int] = set()
         self._is_over = self._is_forked = False
+        self._told: set[Callable[[], None]] = set()
         _open.add(self)
         threading.Thread(target=self._listen, name="vyre_cuda session", daemon=True).start()
 
@@ -102,6 +104,25 @@ class Session:
         """Whether a rank is gone or has left, or does so within `timeout` seconds."""
         with self._lock:
             return bool(self._change.wait_for(lambda: self.gone or self.left, timeout))
+
+    @contextmanager
+    def telling(self, tell: Callable[[], None]) -> Iterator[None]:
+        """`tell` is called, by another thread, too, where a rank is gone or has left, or does so within the block."""
+        with self._lock:
+            self._told.add(tell)
+        try:
+            if self.has_lost_ranks(0.0):
+                tell()
+            yield
+        finally:
+            with self._lock:
+                self._told.discard(tell)
+
+    def _tell(self) -> None:
+        """The lock is held."""
+        if self.gone or self.left:
+            for tell in self._told:
+                tell()
 
     def leave(self) -> None:
         """The process ends, as it should: the others need not call that a failure."""
@@ -174,6 +195,7 @@ class Session:
         while (message := receive(self._connection)) is not None:
             with self._lock:
                 self._take(message)
+                self._tell()
                 self._change.notify_all()
         self._lose()
 
@@ -182,6 +204,7 @@ class Session:
             self._is_over = True
             if 0 not in self.left and self.rank != 0:
                 self.gone.add(0)
+            self._tell()
             self._change.notify_all()
 
     def _take(self, message: dict[str, Any]) -> None:

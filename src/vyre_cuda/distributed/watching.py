@@ -20,6 +20,7 @@ _PAUSE = 0.1  # seconds between two looks
 # No more seconds than these count as waited between two looks: where this process is stopped for long, or gets no core,
 # what others have sent it has not been taken either, and their part may be there.
 _MOST_BETWEEN = 0.5
+_CLOSE = 10.0  # seconds that a close waits for work
 # Seconds that work may need to end although a rank has left in order: it has given all of its own before.
 _AFTER_LEAVING = 5.0
 # Seconds after an error of NCCL within which the rank whose end it comes from is known,
@@ -33,6 +34,7 @@ class Watcher:
     def __init__(self, member: Member, session: Session | None, number: int, limit: float) -> None:
         self.session, self.limit, self.number = session, limit, number
         self._stop = threading.Event()
+        self._has_closed = False
         self._told: tuple[Any, ...] = ()
         self._waited, self._looked = 0.0, time.monotonic()
         arguments = (weakref.ref(member), weakref.ref(self))
@@ -45,19 +47,32 @@ class Watcher:
             self._thread.join()
 
     def close(self, member: Member) -> None:
-        """Stop, and tell the others that this rank gives no more: what it waits for in its close may be them."""
+        """Tell the others that this rank gives no more, as what it waits for in its close may be them, and stop when
+        its work has ended: where a rank is gone, that ends by a look."""
+        self._has_closed = True
+        if self.session is not None and not member.is_closed:
+            with suppress(Error):  # the device is lost, or rank 0 is gone
+                _, issued, digest, _, last, count, _ = member.watch()
+                self._publish((issued, digest, last, count))
+            with suppress(Error):
+                self._await_work(member)
         self.stop()
-        if self.session is None or member.is_closed:
-            return
-        with suppress(Error):  # the device is lost, or rank 0 is gone
-            _, issued, digest, _, last, count, _ = member.watch()
-            self._publish((issued, digest, last, count), has_closed=True)
 
-    def _publish(self, state: tuple[Any, ...], has_closed: bool = False) -> None:
+    def _await_work(self, member: Member) -> None:
+        limit, pause = time.monotonic() + _CLOSE, 0.001
+        while time.monotonic() < limit:
+            is_ended, _, _, waiting, *_ = member.watch()
+            if is_ended or waiting == 0.0:
+                return
+            time.sleep(pause)
+            pause = min(pause * 2, _PAUSE)
+        member.abort("the communicator was closed, with work that had not ended")
+
+    def _publish(self, state: tuple[Any, ...]) -> None:
         issued, digest, last, count = state
         told = {"number": self.number, "issued": issued, "digest": f"{digest:016x}", "last": last, "count": count}
         if self.session is not None:
-            self.session.publish(told | {"has_closed": has_closed})
+            self.session.publish(told | {"has_closed": self._has_closed})
 
     def explained(self, rank: int, what: str, error: CommunicationError) -> CommunicationError:
         """An error of NCCL in a call: with the rank whose end it comes from, where one has ended."""

@@ -6,7 +6,8 @@
  * ranks are connected when that is first needed: the first collective of a communicator keeps the
  * calling thread until all ranks make theirs, and the first send to a rank until that receives; it
  * fails where one of them is gone. The end of a communicator that has connected, also an abort,
- * waits until all others end theirs or are gone; a process in whose exit it gets that far crashes.
+ * waits until all others end theirs or are gone (with FAKE_NCCL_WAITS_FOR_GONE set, also for those
+ * that are gone, as NCCL may); a process in whose exit it gets that far crashes.
  * The exit waits for the work of its devices, as that of a library with kernels of its own. On a
  * stream that is being captured it makes two nodes that have no order, waits for all ranks to
  * capture as much, and then, like NCCL, does not end a communicator while a graph has its work, and
@@ -335,10 +336,12 @@ static bool connect_ranks(const work *w) {
 /* Ranks of this process do not wait for each other: the last one ends them all. */
 static void end_with_others(comm *c) {
   rank_part *ranks = c->board->ranks;
+  const bool waits_for_gone = getenv("FAKE_NCCL_WAITS_FOR_GONE") != NULL;
   ending++;
   ranks[c->rank].ended = true;
   for (int r = 0; c->is_connected && r < c->size; r++)
-    while (!ranks[r].ended && ranks[r].pid != getpid() && !is_gone(c, r)) pause_a_little();
+    while (!ranks[r].ended && ranks[r].pid != getpid() && (waits_for_gone || !is_gone(c, r)))
+      pause_a_little();
   ending--;
   close(c->file);
 }

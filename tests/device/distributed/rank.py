@@ -527,6 +527,40 @@ def interrupted_in_the_first(device: vc.Device) -> None:
             _meet(comm, f"interrupted {use.__name__}")
 
 
+def gone_before_a_close(device: vc.Device) -> None:
+    """The last rank has ended when the others close; their work has ended, and their watchers have not looked."""
+    with _join(device) as comm:
+        device.context.set_patience(10_000.0)
+        comm.broadcast(device.zeros(4, vc.f32))
+        comm.all_reduce(device.zeros(4, vc.f32))
+        device.synchronize()
+        here = comm._watcher.session
+        assert here is not None
+        if comm.rank == comm.size - 1:
+            _die_behind(comm, "idle")
+        comm._watcher.stop()
+        _come(comm, "idle")
+        here.has_lost_ranks(JOINS_WITHIN)
+    print("closed", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+
+
+def gone_in_a_close(device: vc.Device) -> None:
+    """The last rank ends while the others wait in their close, for a collective in which it has no part."""
+    with _join(device) as comm:
+        device.context.set_patience(10_000.0)
+        comm.broadcast(device.zeros(4, vc.f32))
+        comm.all_reduce(device.zeros(4, vc.f32))
+        device.synchronize()
+        here, last = comm._watcher.session, comm.size - 1
+        assert here is not None
+        if comm.rank == last:
+            while not all((here.states() or {}).get(rank, {}).get("has_closed", False) for rank in range(last)):
+                time.sleep(0.02)
+            _die()
+        comm.all_reduce(device.zeros(4, vc.f32))
+    print("closed", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+
+
 def _once_in_nccl(comm: vc.distributed.Communicator, use: Callable[[], object]) -> None:
     """In another thread, when this one is in a call of NCCL; it has given no work that could be waited for."""
 

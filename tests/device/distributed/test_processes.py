@@ -156,6 +156,21 @@ def test_a_wait_for_a_rank_ends_by_ctrl_c_and_at_the_limit(both, scene, small, w
 
 
 @pytest.mark.thin
+@WAYS
+@pytest.mark.parametrize("scene", ["gone_before_a_close", "gone_in_a_close"])
+def test_a_close_does_not_wait_for_a_rank_that_is_gone(start, gpus, scene, small, monkeypatch):
+    if gpus < 2:
+        return
+    monkeypatch.setenv("FAKE_NCCL_WAITS_FOR_GONE", "1")
+    ended = start(scene, LAUNCHERS["torchrun"], min(gpus, 3), small=small)
+
+    assert ended[-1][0] == -9
+    for status, output in ended[:-1]:
+        assert status == 0, output
+        assert "closed [1, 1]" in output
+
+
+@pytest.mark.thin
 def test_ctrl_c_ends_a_call_in_which_nccl_waits_for_another_rank(both):
     first, _ = both("interrupted_in_the_first")
 

@@ -7,6 +7,7 @@ from vyre_cuda._native.memory.memory cimport Span
 
 cdef class Member:
     cdef vyc_communicator *_h
+    cdef vyc_communicator *_closing  # until its close has ended
     cdef int _users  # threads that are in the middle of a call; changed with the GIL, or by nobody else
     cdef object __weakref__
     cdef readonly Context context

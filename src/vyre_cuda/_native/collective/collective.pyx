@@ -12,7 +12,7 @@ from vyre_cuda._native.collective.c_collective cimport (
     VYC_RECEIVE,
     VYC_REDUCE_SCATTER, VYC_SEND, vyc_collective, vyc_collectives_begin, vyc_collectives_cancel,
     vyc_collectives_end, vyc_communicator, vyc_communicator_abort, vyc_communicator_check, vyc_communicator_close,
-    vyc_communicator_create, vyc_communicator_release, vyc_communicator_run, vyc_communicator_state,
+    vyc_communicator_create, vyc_communicator_left, vyc_communicator_release, vyc_communicator_run, vyc_communicator_state,
     vyc_communicator_watch, vyc_nccl_ask, vyc_nccl_open, vyc_nccl_unique_id, vyc_nccl_version, VYC_ONE_SHOT_BLOCK_BYTES,
     VYC_INBOX_HANDLE_BYTES, vyc_collectives_run, vyc_one_shot_add, vyc_one_shot_connect, vyc_one_shot_leave,
     vyc_one_shot_left, vyc_one_shot_limit, vyc_one_shot_open, vyc_one_shot_share,
@@ -130,11 +130,19 @@ cdef class Member:
         with cython.critical_section(self):
             if self._users != 0:
                 raise ValueError("the communicator is in use by another thread: close it when that call has returned")
-            handle = self._h
+            handle = self._closing = self._h
             self._h = NULL
         with nogil:
             vyc_communicator_close(handle)
+        with cython.critical_section(self):
+            self._closing = NULL
+        with nogil:
             vyc_communicator_release(handle)
+
+    def left(self) -> None:
+        """Another rank has ended: a close, also one that another thread is in, waits less long for NCCL."""
+        with cython.critical_section(self):
+            vyc_communicator_left(self._closing if self._h == NULL else self._h)
 
     @property
     def is_closed(self) -> bool:

@@ -26,8 +26,8 @@ class Rank(Protocol):
         """Returns when all ranks have recorded the same; CommunicationError where they have not."""
 
     def _explained(self, what: str, error: Any) -> Any:
-        """An error of NCCL with the rank that it comes from. Where a handler of a signal has raised something, which is why
-        NCCL's call has failed, that is raised."""
+        """An error of NCCL with the rank that it comes from. What a handler of a signal has raised is raised instead:
+        NCCL's call has failed because of it."""
 
 
 @dataclass(slots=True, eq=False)
