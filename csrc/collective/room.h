@@ -142,14 +142,9 @@ int vyc__give_asking(vyc_communicator *communicator, int (*give)(void *data), vo
 void vyc__exit_add(vyc_leaver *leaver);
 void vyc__exit_remove(vyc_leaver *leaver);
 
-/* ---- captured.c ---- */
+/* ---- captors.c ---- */
 
 #define VYC_CAPTORS_PATIENCE_NS UINT64_C(1000000000)
-
-typedef struct vyc_ends { /* nodes of a driver graph that others follow */
-  CUgraphNode *nodes;
-  uint32_t count;
-} vyc_ends;
 
 /* Whether the driver can have collectives in graphs. */
 vyc_status vyc__captured_check(const vyc_context *context);
@@ -157,6 +152,19 @@ vyc_status vyc__captured_check(const vyc_context *context);
 vyc_status vyc__communicator_check(vyc_communicator *communicator, const char *what);
 /* The same, and no worker is on the device. */
 vyc_status vyc__communicator_may_run(vyc_communicator *communicator, const char *what);
+void vyc__captor_add(vyc_captor *captor);
+void vyc__captor_remove(vyc_captor *captor);
+/* End the driver's graphs of all; false: some were in use for as long as VYC_CAPTORS_PATIENCE_NS.
+ */
+bool vyc__captors_end(vyc_communicator *communicator);
+
+/* ---- captured.c ---- */
+
+typedef struct vyc_ends { /* nodes of a driver graph that others follow */
+  CUgraphNode *nodes;
+  uint32_t count;
+} vyc_ends;
+
 /* The capture of all collectives of a driver graph, of zeros at first. It stays open until the
  * graph is full, because NCCL cannot be captured into one graph twice: a second capture has the
  * first one's number, by which NCCL finds streams that no longer capture. */
@@ -179,11 +187,6 @@ vyc_status vyc__collectives_captured(vyc_capturing *capturing, vyc_status status
 /* They were given to the stream, in a graph. */
 void vyc__collectives_launched(vyc_communicator *communicator, const vyc_collective *all,
                                uint32_t count, CUstream stream);
-void vyc__captor_add(vyc_captor *captor);
-void vyc__captor_remove(vyc_captor *captor);
-/* End the driver's graphs of all; false: some were in use for as long as VYC_CAPTORS_PATIENCE_NS.
- */
-bool vyc__captors_end(vyc_communicator *communicator);
 
 /* ---- communicator.c ---- */
 

@@ -1,0 +1,77 @@
+/* Which graphs have a communicator's work, and whether it can be given any. These graphs end before
+ * the communicator: NCCL's own end waits for the driver graphs that it was captured into. */
+#include "room.h"
+
+vyc_status vyc__captured_check(const vyc_context *context) {
+  const vyc_driver *driver = context->driver;
+  if (driver->cuStreamBeginCaptureToGraph != NULL && driver->cuStreamGetCaptureInfo != NULL &&
+      driver->cuStreamUpdateCaptureDependencies != NULL)
+    return VYC_OK;
+  return vyc__fail(VYC_E_UNSUPPORTED, "recorded_collectives",
+                   "collectives in graphs need a driver for CUDA 12.3 or later; this one is for "
+                   "CUDA %d.%d: update it, or make the calls outside of graphs",
+                   driver->version / 1000, driver->version % 1000 / 10);
+}
+
+vyc_status vyc__communicator_check(vyc_communicator *c, const char *what) {
+  const bool has_ended = atomic_load(&c->ended); /* a close sets `closed` before */
+  if (atomic_load(&c->closed))
+    return vyc__fail(VYC_E_INVALID, what, "the communicator is closed: make another one");
+  return has_ended ? vyc__context_fail_broken(c->child.context, what) : VYC_OK;
+}
+
+vyc_status vyc__communicator_may_run(vyc_communicator *c, const char *what) {
+  vyc_context *context = c->child.context;
+  if (VYC_UNLIKELY(atomic_load(&context->worker_count) != 0) &&
+      context->above->workers_may_run(context))
+    return vyc__fail(VYC_E_INVALID, what,
+                     "a worker is on device %d, and each could wait for the other: pause the "
+                     "worker, or close it",
+                     context->caps.ordinal);
+  return vyc__communicator_check(c, what);
+}
+
+/* ---- the graphs of a communicator ----------------------------------------------------------- */
+
+void vyc__captor_add(vyc_captor *captor) {
+  vyc_communicator *c = captor->communicator;
+  pthread_mutex_lock(&c->captors_lock);
+  captor->next = c->captors;
+  c->captors = captor;
+  pthread_mutex_unlock(&c->captors_lock);
+}
+
+void vyc__captor_remove(vyc_captor *captor) {
+  vyc_communicator *c = captor->communicator;
+  pthread_mutex_lock(&c->captors_lock);
+  vyc_captor **link = &c->captors;
+  while (*link != NULL && *link != captor) link = &(*link)->next;
+  if (*link != NULL) *link = captor->next; /* else the communicator has ended it */
+  pthread_mutex_unlock(&c->captors_lock);
+}
+
+/* Whether none is left. Nothing waits while the lock is held: a graph that is in use is tried again
+ * later. */
+static bool end_some(vyc_communicator *c) {
+  pthread_mutex_lock(&c->captors_lock);
+  vyc_captor **link = &c->captors;
+  while (*link != NULL) {
+    vyc_captor *captor = *link;
+    if (captor->end(captor))
+      *link = captor->next;
+    else
+      link = &captor->next;
+  }
+  const bool are_gone = c->captors == NULL;
+  pthread_mutex_unlock(&c->captors_lock);
+  return are_gone;
+}
+
+bool vyc__captors_end(vyc_communicator *c) {
+  const uint64_t limit = vyc__now_ns() + VYC_CAPTORS_PATIENCE_NS;
+  while (!end_some(c)) {
+    if (vyc__now_ns() >= limit) return false;
+    vyc__sleep_us(100);
+  }
+  return true;
+}
