@@ -7,10 +7,11 @@ import re
 import pytest
 from as_written import without_rewriting
 from disassembly import has_tools
-from gathered import SETS
+from gathered import SETS, Source
 from rewriting import compared
 
 import vyre_cuda as vc
+from vyre_cuda.ir.core.types import Type
 
 HEADER = """program k
 block 32
@@ -109,6 +110,26 @@ def test_a_saturating_sum_with_a_constant_has_a_constant_limit(sum_: str) -> Non
     ptx = vc.ptx(vc.parse(f"{header}let one = load(x[i])\nstore h[i], {sum_}\n"))
 
     assert "shr.s32" not in ptx
+
+
+def index_of_three_axes(index: Type, height: int, width: int, order: str) -> vc.Program:
+    b = vc.Builder("k", index=index)
+    x, out = b.input("x", vc.f32, ndim=3), b.output("out", vc.f32, size=b.scalar("n", index))
+    i = vc.global_id.x
+    places = {"z": i // width // height, "y": i // width % height, "x": i % width}
+    lets = {name: b.let(name, places[name]) for name in order}
+    out[i] = x[lets["z"], lets["y"], lets["x"]]
+    return b.build()
+
+
+@pytest.mark.skipif(not has_tools(), reason="no ptxas or no nvdisasm")
+@pytest.mark.parametrize("order", ["zyx", "xyz"])
+@pytest.mark.parametrize("extents", [(7, 5), (14, 2), (8, 5)], ids=str)
+@pytest.mark.parametrize("index", [vc.u32, vc.u64], ids=str)
+def test_places_by_constant_extents_are_no_longer(index: Type, extents: tuple[int, int], order: str) -> None:
+    found = compared(Source("k", index_of_three_axes(index, *extents, order)))
+
+    assert found.rewritten.instructions <= found.written.instructions
 
 
 @pytest.mark.skipif(not has_tools(), reason="no ptxas or no nvdisasm")

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.forms.isel import BITS, MACHINE_TYPE
-from vyre_cuda.codegen.lowering.division import unsigned_magic
 from vyre_cuda.codegen.lowering.integers import wrap_to
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.intervals import FULL, wrap
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.codegen.ssa.ssa import Function
+from vyre_cuda.codegen.terms.costs import unsigned_magic
 from vyre_cuda.ir.core.types import INTEGERS, Type, bool_, i64, u32, u64
 
 WORD = 1 << 32

@@ -80,6 +80,7 @@ def _within(low: int, number: Array, high: int) -> Array:
 
 _HOLDS: dict[str, Callable[..., Any]] = {
     "is_constant": lambda type_, numbers, x: np.bool_(True),
+    "is_no_longer": lambda type_, numbers, x, a, b: np.bool_(True),
     "not_zero": lambda type_, numbers, x: numbers[x.name] != 0,
     "fits": lambda type_, numbers, x: _within(type_.minimum, _exact(x, type_, numbers), type_.maximum),
     "below": lambda type_, numbers, x, y: (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from vyre_cuda.codegen.forms.isel import BITS, SIGNED, UNSIGNED
 from vyre_cuda.codegen.ssa.peephole import Builder
+from vyre_cuda.codegen.terms.costs import unsigned_magic
 
 _UNSIGNED = ("u32", "u64")
 
@@ -81,21 +82,6 @@ def _divide_unsigned(b: Builder, left: int, right: int) -> int:
     zero = b.constant(type_, 0)
     quotient = b.emit("quotient", type_, (left, right))
     return b.apply("where", b.apply("equal", right, zero), zero, quotient)
-
-
-def unsigned_magic(divisor: int, highest: int, bits: int = 32) -> tuple[int, int]:
-    """(multiplier, shift) with n // divisor == n * multiplier >> (bits + shift) for 0 <= n <= highest.
-
-    The multiplier has one bit more than `bits` when no shorter one works.
-    """
-    shift = 0
-    while True:
-        power = 1 << (bits + shift)
-        multiplier = -(-power // divisor)
-        # n * multiplier / power = n / divisor + n * excess / (divisor * power): below the next integer
-        if (multiplier * divisor - power) * highest < power:
-            return multiplier, shift
-        shift += 1
 
 
 def _unsigned_by_constant(b: Builder, left: int, divisor: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
+from vyre_cuda.codegen.terms import costs
 from vyre_cuda.codegen.terms.patterns import Pattern
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.types import Type
@@ -169,6 +170,28 @@ def _is_width_holds(type_: Type, numbers: Mapping[str, int], x: Pattern) -> bool
     return exact(x, numbers) == type_.bits
 
 
+def is_no_longer(x: Pattern, a: Pattern, b: Pattern) -> Condition:
+    """x // (a * b) takes hardly more instructions than x // a // b without x // a, which may be needed besides. It says
+    nothing about values.
+    """
+    return Condition("is_no_longer", (x, a, b))
+
+
+def _is_no_longer_known(
+    facts: Facts, type_: Type, terms: Mapping[str, int], x: Pattern, a: Pattern, b: Pattern
+) -> bool:
+    first, second = facts.constant(terms[a.name]), facts.constant(terms[b.name])
+    if first is None or second is None or not first or not second:
+        return False
+    highest, bits = facts.interval(terms[x.name])[1], max(type_.bits, 32)
+    together = costs.steps_of_division(first * second, highest, bits)
+    return together <= costs.steps_of_division(second, highest // first, bits) + 1
+
+
+def _is_no_longer_holds(_type: Type, _numbers: Mapping[str, int], _x: Pattern, _a: Pattern, _b: Pattern) -> bool:
+    return True
+
+
 def within_ones(x: Pattern, y: Pattern) -> Condition:
     """Where x has a 1 bit, y has one."""
     return Condition("within_ones", (x, y))
@@ -203,6 +226,7 @@ _CONDITIONS: dict[str, tuple[Known, Holds]] = {
     "below": (_below_known, _below_holds),
     "is_count": (_is_count_known, _is_count_holds),
     "is_width": (_is_width_known, _is_width_holds),
+    "is_no_longer": (_is_no_longer_known, _is_no_longer_holds),
     "within_ones": (_within_ones_known, _within_ones_holds),
     "no_common_ones": (_no_common_ones_known, _no_common_ones_holds),
 }

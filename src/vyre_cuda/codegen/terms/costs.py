@@ -40,3 +40,34 @@ def weight_of_division(op: str, type_: Type, divisor: int | None) -> int:
     if divisor is not None:
         return 1 if is_power else (12 if wide else 3)
     return 80 if wide else _DIVISION[op]
+
+
+def unsigned_magic(divisor: int, highest: int, bits: int = 32) -> tuple[int, int]:
+    """(multiplier, shift) with n // divisor == n * multiplier >> (bits + shift) for 0 <= n <= highest.
+
+    The multiplier has one bit more than `bits` when no shorter one works.
+    """
+    shift = 0
+    while True:
+        power = 1 << (bits + shift)
+        multiplier = -(-power // divisor)
+        # n * multiplier / power = n / divisor + n * excess / (divisor * power): below the next integer
+        if (multiplier * divisor - power) * highest < power:
+            return multiplier, shift
+        shift += 1
+
+
+@cache
+def steps_of_division(divisor: int, highest: int, bits: int) -> int:
+    """About the instructions of an unsigned division of numbers up to `highest` by a constant; the upper half of a
+    product counts four times.
+    """
+    if divisor & (divisor - 1) == 0:
+        return int(divisor > 1)
+    multiplier, shift = unsigned_magic(divisor, highest, bits)
+    if multiplier < 1 << bits:
+        return 4 + (shift > 0)
+    if divisor % 2 == 0:
+        zeros = (divisor & -divisor).bit_length() - 1
+        return 1 + steps_of_division(divisor >> zeros, highest >> zeros, bits)
+    return 7 + (shift > 1)

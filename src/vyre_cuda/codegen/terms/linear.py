@@ -53,6 +53,23 @@ def note(terms: Terms, term: int) -> None:
             terms.fired.append(("linear_form", term, term))
 
 
+def note_rest(terms: Terms, term: int, quotient: str) -> None:
+    """A new rest of a quotient by a constant is made of the next quotient, whose best form may be another one than that
+    which a rest alone is computed from: i // 5 % 7 of i // 5 // 7, which is i // 35.
+    """
+    x, y = terms.args[term]
+    divisor = terms.attrs[y]
+    if divisor & (divisor - 1) == 0 or not any(
+        terms.ops[terms.args[f][1]] == "const" for f in terms.with_op(x, quotient)
+    ):
+        return
+    type_ = terms.types[term]
+    whole = terms.apply(quotient, type_, (x, y))
+    if len(terms.forms[whole]) > 1:
+        terms.attrs[term] = whole
+        terms.add_sum(term, form_of(terms, x) - single(type_.bits, whole) * divisor, type_)
+
+
 def _equal(terms: Terms, rule: str, term: int, same: int) -> None:
     if terms.fired is not None:
         terms.fired.append((rule, term, same))

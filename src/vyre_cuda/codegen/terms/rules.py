@@ -13,6 +13,7 @@ from vyre_cuda.codegen.terms.conditions import (
     fits,
     is_constant,
     is_count,
+    is_no_longer,
     is_width,
     no_common_ones,
     not_zero,
@@ -93,7 +94,7 @@ RULES: tuple[Rule, ...] = (
         x // a // b,
         x // (a * b),
         UNSIGNED,
-        when=(*_TWO_CONSTANTS, not_zero(a), not_zero(b), fits(a * b)),
+        when=(*_TWO_CONSTANTS, not_zero(a), not_zero(b), fits(a * b), is_no_longer(x, a, b)),
     ),
     # Shifts and rotations.
     Rule("rotated_by_or", x << a | x >> b, rotate_left(x, a), ROTATED, when=_IS_ROTATION),

@@ -225,8 +225,11 @@ class Terms:
             return made
         if op in linear.LINEAR:
             linear.note(self, made)
-        elif op in QUOTIENT_OF_REST and self.constant(args[1]) is None:
-            self.attrs[made] = self.apply(QUOTIENT_OF_REST[op], type_, args)
+        elif op in QUOTIENT_OF_REST:
+            if ops[args[1]] != "const":
+                self.attrs[made] = self.apply(QUOTIENT_OF_REST[op], type_, args)
+            elif "floor_divide" in self.met or "trunc_divide" in self.met:
+                linear.note_rest(self, made, QUOTIENT_OF_REST[op])
         matching.rewrite(self, made)
         return made if link[made] == made else self.find(made)
 
