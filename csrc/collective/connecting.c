@@ -38,9 +38,14 @@ void vyc__connected(vyc_communicator *c, const vyc_collective *w) {
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
+_Thread_local bool vyc__is_asking;
+
 static bool is_to_end(vyc_nccl_question ask) {
   const uint32_t keepers = vyc__record_open();
+  const bool was_asking = vyc__is_asking;
+  vyc__is_asking = true;
   const bool is = ask() != 0;
+  vyc__is_asking = was_asking;
   vyc__record_shut(keepers);
   return is;
 }

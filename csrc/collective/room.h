@@ -131,6 +131,7 @@ void vyc__nccl_await_ends(int64_t timeout_ns);
 bool vyc__may_be_kept(const vyc_communicator *communicator, const vyc_collective *collective);
 /* It was given, so that the next like it is not kept. */
 void vyc__connected(vyc_communicator *communicator, const vyc_collective *collective);
+extern _Thread_local bool vyc__is_asking; /* this thread is in the question, which may come back */
 /* Call `give`, which NCCL may keep, while the calling thread asks the host whether to go on; if
  * not, the communicator ends. No lock is held, and no claim but that of a graph that is being made.
  * Returns the result of `give`. */

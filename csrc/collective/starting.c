@@ -78,10 +78,12 @@ static void drop_turns(const vyc_noted *all, uint32_t count, const vyc_communica
     vyc__claim_drop(&c->turn);
 }
 
-/* Of each communicator once, in one order. A thread that has one is asking its host. */
+/* Of each communicator once, in one order. Only what a host does when it is asked finds its own
+ * thread to have one. */
 vyc_status vyc__take_turns(const vyc_noted *all, uint32_t count) {
   for (vyc_communicator *c = next_of(all, count, NULL); c != NULL; c = next_of(all, count, c)) {
-    if (VYC_UNLIKELY((atomic_load(&c->turn) & ~VYC_CLAIM_WAITED) == vyc__thread_pointer())) {
+    const uintptr_t holder = atomic_load(&c->turn) & ~VYC_CLAIM_WAITED;
+    if (VYC_UNLIKELY(vyc__is_asking && holder == vyc__thread_pointer())) {
       drop_turns(all, count, c);
       return vyc__fail(VYC_E_INVALID, "collective",
                        "this thread is inside a call of the communicator, which NCCL keeps until "

@@ -3,6 +3,7 @@
 # uses is declared in c_*.pxd in _native, by header, and the rest here.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
+from vyre_cuda._native.core.c_bundle cimport *
 from vyre_cuda._native.core.c_context cimport *
 from vyre_cuda._native.core.c_driver cimport *
 from vyre_cuda._native.core.c_graph cimport *
@@ -13,7 +14,6 @@ from vyre_cuda._native.core.c_status cimport *
 from vyre_cuda._native.core.c_stream cimport *
 from vyre_cuda._native.core.c_telemetry cimport *
 from vyre_cuda._native.core.c_worker cimport *
-from vyre_cuda._native.bundle.c_bundle cimport *
 
 cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_copy_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t nbytes)

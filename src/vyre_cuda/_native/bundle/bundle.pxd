@@ -1,6 +1,6 @@
 from libc.stdint cimport uint32_t, uint64_t
 
-from vyre_cuda._native.bundle.c_bundle cimport vyc_bundle
+from vyre_cuda._native.core.c_bundle cimport vyc_bundle
 
 
 cdef class BundleFile:

@@ -5,7 +5,7 @@ from libc.string cimport memset
 
 from vyre_cuda._native.core.c_driver cimport vyc_prepared
 from vyre_cuda._native.core.c_kernel cimport vyc_known
-from vyre_cuda._native.bundle.c_bundle cimport (
+from vyre_cuda._native.core.c_bundle cimport (
     VYC_ROLE_SCALAR,
     vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_condition, vyc_bundle_condition_get, vyc_bundle_graph, vyc_bundle_graph_get, vyc_bundle_info,
     vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_known_get, vyc_bundle_open,

@@ -12,7 +12,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 cimport numpy as cnp
 
-from vyre_cuda._native.bundle.c_bundle cimport VYC_ROLE_SCALAR
+from vyre_cuda._native.core.c_bundle cimport VYC_ROLE_SCALAR
 from vyre_cuda._native.core.c_kernel cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_ROLE_IN, VYC_ROLE_INOUT, VYC_ROLE_OUT,
     VYC_RUN_GRID_OF_WORK, vyc_argument,

@@ -9,7 +9,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from vyre_cuda._native.core.c_driver cimport vyc_prepared
-from vyre_cuda._native.bundle.c_bundle cimport VYC_ROLE_SCALAR
+from vyre_cuda._native.core.c_bundle cimport VYC_ROLE_SCALAR
 from vyre_cuda._native.core.c_kernel cimport (
     VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_prepared_launch_many, vyc_rows, vyc_run,
 )

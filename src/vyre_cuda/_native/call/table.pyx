@@ -12,7 +12,7 @@ from libc.stdlib cimport calloc, free
 cimport numpy as cnp
 
 from vyre_cuda._native.call.numbers cimport integer_bits
-from vyre_cuda._native.bundle.c_bundle cimport VYC_ROLE_SCALAR
+from vyre_cuda._native.core.c_bundle cimport VYC_ROLE_SCALAR
 from vyre_cuda._native.core.c_kernel cimport VYC_ROLE_INOUT, VYC_ROLE_OUT
 
 cnp.import_array()

@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from vyre_cuda._native.core.c_driver cimport vyc_prepared, vyc_ticket
-from vyre_cuda._native.bundle.c_bundle cimport VYC_ROLE_SCALAR
+from vyre_cuda._native.core.c_bundle cimport VYC_ROLE_SCALAR
 from vyre_cuda._native.core.c_kernel cimport vyc_run, vyc_ticket_release
 from vyre_cuda._native.core.c_status cimport VYC_E_TIMEOUT, VYC_NOT_READY, VYC_OK, vyc_status
 from vyre_cuda._native.core.c_worker cimport (
