@@ -78,7 +78,10 @@ def test_the_service_is_clean_under_sanitizers(bundles: Path, tmp_path: Path, sa
     call([*words, *UNITS, "-o", tmp_path / "service", *LINK, "-ldl"])
     generations = [bundles / "models.vyre", bundles / "next.vyre"]
 
-    done = attempt([tmp_path / "service", *generations, "2", "2", EMULATOR])
+    # The installed library is not instrumented: its memory changes hands by atomics that the sanitizer does not see, so
+    # what the library copies there is not judged. What the service does is.
+    alone = {"TSAN_OPTIONS": "ignore_noninstrumented_modules=1"}
+    done = attempt([tmp_path / "service", *generations, "2", "2", EMULATOR], environment=alone)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert counts(done.stdout)["wrong"] == 0
