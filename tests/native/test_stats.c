@@ -280,6 +280,7 @@ static void launches_of_a_call_stay_counted_while_it_is_released(void) {
   }
   CHECK(pthread_join(caller, NULL) == 0);
   CHECK(value_of(context, "kernel_launches") == 1500);
+  OK(vyc_context_synchronize(context)); /* which its release waits for only so long */
   vyc_prepared_release(c.prepared);
   vyc_module_release(module);
   vyc_context_release(context);
