@@ -135,11 +135,17 @@ bool vyc__ring_keeps_back(const vyc_ring *ring, uint32_t number) {
   return comes_to_stop(ring) && (int32_t)(number - ring->stop) > 0;
 }
 
+/* While the caller has paused the worker; `due` is of no meaning else, and may be older than
+ * numbers can tell. */
+static bool has_due(const vyc_ring *ring) {
+  return atomic_load(&ring->worker->pauses) != 0 && !vyc__ring_is_answered(ring, ring->due);
+}
+
 /* A launch comes to all that is in the ring, so one stop is enough for whoever asks for one; and a
  * launch that has ended before it came to its stop leaves it to the next one. */
 bool vyc__ring_stop(vyc_ring *ring) {
   static const uint32_t grid[3] = {1, 1, 1};
-  if (!vyc__ring_is_running(ring) && vyc__ring_is_answered(ring, ring->due)) return true;
+  if (!vyc__ring_is_running(ring) && !has_due(ring)) return true;
   if (comes_to_stop(ring)) return true;
   if (!vyc__ring_has_room(ring, 1)) return false;
   ring->stop = vyc__ring_put(ring, &(worker_slot){.kernel = WORKER_STOP, .grid = grid});
@@ -233,7 +239,7 @@ static vyc_status launch_it(vyc_ring *ring, stay of) {
 static bool is_kept_away(const vyc_ring *ring) {
   const vyc_worker *worker = ring->worker;
   if (atomic_load(&worker->child.context->worker_pauses) != 0) return true;
-  return atomic_load(&worker->pauses) != 0 && vyc__ring_is_answered(ring, ring->due);
+  return atomic_load(&worker->pauses) != 0 && !has_due(ring);
 }
 
 vyc_status vyc__ring_go_on(vyc_ring *ring, vyc_scope *scope) {
