@@ -143,6 +143,26 @@ store h[i], t"""
     ]
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 5, 7, 480])
+@pytest.mark.parametrize("planes", [1, 2, 3, 4, 5, 7, 640])
+def test_the_places_of_an_array_of_constant_extents_have_their_steps(planes: int, columns: int) -> None:
+    body = f"""let row = floor_divide(i, u32:{columns})
+let z = floor_divide(row, u32:{planes})
+let y = remainder(row, u32:{planes})
+store h[z], y
+store h[y], remainder(z, u32:7)
+store h[i], remainder(remainder(row, u32:{planes}), u32:6)"""
+    found = steps(body)
+
+    joined = [after for rule, _, after in found if rule == "divided_twice"]
+    rest = f"remainder(row, u32:{planes})"
+    rests = [after for rule, before, after in found if (rule, before) == ("rest_of_quotient", rest)]
+    assert len(joined) <= 2
+    is_mask = planes & (planes - 1) == 0  # and takes no quotient
+    assert bool(rests) == (f"floor_divide(i, u32:{planes * columns})" in joined and not is_mask)
+    assert set(rests) <= {f"subtract(row, multiply(z, u32:{planes}))", "y"}
+
+
 # ---- only what is computed ------------------------------------------------------------------------------------------
 
 

@@ -27,10 +27,11 @@ class Rewrite:
     """One step from an expression of a program to what is computed for it (`vc.rewrites`).
 
     `rule` is a row of the table of rules, or "constant" (its operands are constants), "identity" (a neutral element, a
-    cast of a cast and the like) or "linear_form" (sums that are equal modulo 2^n). `statement` is the number of the
-    statement in the program, in pre-order from 0, `text` its first line and `source` the (file, line) that built it.
-    `before` and `after` are expressions as `Program.text` has them, with the names that the program gives; a name with
-    an apostrophe stands for the value that a variable or buffer had before. `why` says why both are equal.
+    cast of a cast and the like), "linear_form" (sums that are equal modulo 2^n) or "rest_of_quotient" (a remainder is
+    made of a quotient). `statement` is the number of the statement in the program, in pre-order from 0, `text` its
+    first line and `source` the (file, line) that built it. `before` and `after` are expressions as `Program.text` has
+    them, with the names that the program gives; a name with an apostrophe stands for the value that a variable or
+    buffer had before. `why` says why both are equal.
     """
 
     rule: str

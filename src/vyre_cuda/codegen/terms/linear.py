@@ -14,6 +14,10 @@ from vyre_cuda.ir.core.types import Type
 if TYPE_CHECKING:
     from vyre_cuda.codegen.terms.terms import Terms
 
+# What linear forms do, as rules are named.
+LINEAR_FORM = "linear_form"
+REST = "rest_of_quotient"
+
 LINEAR = frozenset({"add", "subtract", "multiply", "negative", "invert", "left_shift"})
 # A sum of more classes is one class in the sums above it, so that the work is linear in the program.
 _MOST_TERMS = 8
@@ -46,11 +50,11 @@ def note(terms: Terms, term: int) -> None:
     terms.linear[term] = form
     same = terms.same_sum(term, form, type_)
     if same is not None:
-        _equal(terms, "linear_form", term, same)
+        _equal(terms, LINEAR_FORM, term, same)
     elif parts and weight(form, type_) < parts:
         terms.add_sum(term, form, type_)
         if terms.fired is not None:
-            terms.fired.append(("linear_form", term, term))
+            terms.fired.append((LINEAR_FORM, term, term))
 
 
 def note_rest(terms: Terms, term: int, quotient: str) -> None:
@@ -68,6 +72,8 @@ def note_rest(terms: Terms, term: int, quotient: str) -> None:
     if len(terms.forms[whole]) > 1:
         terms.attrs[term] = whole
         terms.add_sum(term, form_of(terms, x) - single(type_.bits, whole) * divisor, type_)
+        if terms.fired is not None:
+            terms.fired.append((REST, term, terms.best[term]))
 
 
 def _equal(terms: Terms, rule: str, term: int, same: int) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from vyre_cuda.codegen.terms.conditions import Condition
+from vyre_cuda.codegen.terms.linear import LINEAR_FORM, REST
 from vyre_cuda.codegen.terms.patterns import text
-from vyre_cuda.codegen.terms.recorded import CONSTANT, IDENTITY, LINEAR_FORM
+from vyre_cuda.codegen.terms.recorded import CONSTANT, IDENTITY
 from vyre_cuda.codegen.terms.rules import RULES
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr
 from vyre_cuda.ir.text.text import format_expr
@@ -25,6 +26,8 @@ def reason(rule: str, before: Apply, after: Expr) -> str:
         return "the operands are constants"
     if rule == LINEAR_FORM:
         return f"both are the same sum modulo 2^{before.type.bits}"
+    if rule == REST:
+        return "x % a is x - x // a * a, and x // a is computed in another form"
     if rule == IDENTITY:
         return _identity(before, after)
     row = next(row for row in RULES if row.name == rule)

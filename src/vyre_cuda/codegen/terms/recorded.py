@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from vyre_cuda.codegen.terms.conditions import Interval
-from vyre_cuda.codegen.terms.linear import LINEAR
+from vyre_cuda.codegen.terms.linear import LINEAR, LINEAR_FORM
 from vyre_cuda.codegen.terms.terms import Terms
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.ops import OPS
@@ -23,7 +23,6 @@ Node: TypeAlias = "int | Asked"
 
 CONSTANT = "constant"
 IDENTITY = "identity"
-LINEAR_FORM = "linear_form"
 
 # Terms have these as the other comparison.
 _MIRRORED = {"greater": "less", "greater_equal": "less_equal"}

@@ -521,7 +521,7 @@ class Terms:
         self.put(self.forms, class_, (*self.forms[class_], made))
         if self.fired is not None:
             self.put(self.best, class_, made)
-            self.fired.append(("linear_form", class_, class_))
+            self.fired.append((linear.LINEAR_FORM, class_, class_))
         return made if self.cost(made, roots, price) < price else best
 
     def sums_above(self, class_: int) -> Iterator[tuple[int, Affine]]:
