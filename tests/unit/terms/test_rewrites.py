@@ -307,10 +307,7 @@ def test_a_step_in_a_loop_belongs_to_its_statement_also_where_it_is_computed_bef
     assert found == [(2, "add(c, u32:0)", "c"), (3, "add(t, u32:0)", "t")]
 
 
-@pytest.mark.thin
-@settings(deadline=None)
-@given(program=programs())
-def test_the_same_is_computed_for_who_asks(program: vc.Program) -> None:
+def assert_the_same_is_computed_for_who_asks(program: vc.Program) -> None:
     options = {"precision": "ieee", "bounds": "check", "debug": False}
     silent, asked = (made(program, Target.parse("sm_90"), **options) for made in (Lowering, RecordedLowering))
     silent.run()
@@ -319,6 +316,30 @@ def test_the_same_is_computed_for_who_asks(program: vc.Program) -> None:
     assert asked.builder.function.code == silent.builder.function.code
     assert asked.builder.function.ops == silent.builder.function.ops
     assert vc.rewrites(program) == asked.rewrites()
+
+
+@pytest.mark.thin
+@settings(deadline=None)
+@given(program=programs())
+def test_the_same_is_computed_for_who_asks(program: vc.Program) -> None:
+    assert_the_same_is_computed_for_who_asks(program)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # A sum of values, a - b and the like, that is compared with another form and costs no less.
+        """let a = subtract(s, maximum(s, i32:1))
+let b = add(left_shift(subtract(i32:2, a), i32:6), right_shift(a, i32:26))
+store h[i], maximum(i32:2, add(s, b))""",
+        """let a = subtract(subtract(u8:28, cast.u8(i)), subtract(u8:6, load(x[i])))
+store o[i], invert(a)
+store o[i], left_shift(a, u8:3)""",
+    ],
+)
+def test_forms_that_are_only_compared_stay_so_for_who_asks(body: str) -> None:
+    head = "program k\nin x: u8\ninout o: u8\ninout h: i32\nscalar s: i32\nwork size(h)\n\nlet i = global_id.x\n"
+    assert_the_same_is_computed_for_who_asks(vc.parse(head + body + "\n"))
 
 
 def test_known_values_are_those_of_a_kernel_that_is_compiled_for_them() -> None:

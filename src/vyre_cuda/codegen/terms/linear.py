@@ -52,9 +52,7 @@ def note(terms: Terms, term: int) -> None:
     if same is not None:
         _equal(terms, LINEAR_FORM, term, same)
     elif parts and weight(form, type_) < parts:
-        terms.add_sum(term, form, type_)
-        if terms.fired is not None:
-            terms.fired.append((LINEAR_FORM, term, term))
+        terms.add_sum(LINEAR_FORM, term, form, type_)
 
 
 def note_rest(terms: Terms, term: int, quotient: str) -> None:
@@ -71,9 +69,7 @@ def note_rest(terms: Terms, term: int, quotient: str) -> None:
     whole = terms.apply(quotient, type_, (x, y))
     if len(terms.forms[whole]) > 1:
         terms.attrs[term] = whole
-        terms.add_sum(term, form_of(terms, x) - single(type_.bits, whole) * divisor, type_)
-        if terms.fired is not None:
-            terms.fired.append((REST, term, terms.best[term]))
+        terms.add_sum(REST, term, form_of(terms, x) - single(type_.bits, whole) * divisor, type_)
 
 
 def _equal(terms: Terms, rule: str, term: int, same: int) -> None:

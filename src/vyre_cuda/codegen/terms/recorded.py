@@ -106,8 +106,6 @@ class RecordedTerms(Terms):
 
     def note(self, rule: str, term: int, right: int) -> None:
         """A rule made `right` equal to a term; of a sum, it may have been used on what another rule left."""
-        if rule == LINEAR_FORM and term == right:
-            right = self.best[self.find(term)]  # the sum itself
         before = term
         if self._last[0] == term and self.ops[term] in LINEAR and self.ops[self._last[1]] in (*LINEAR, "sum"):
             before = self._last[1]

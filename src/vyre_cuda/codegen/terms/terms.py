@@ -262,12 +262,14 @@ class Terms:
         self.linear[made] = form
         return made
 
-    def add_sum(self, class_: int, form: Affine, type_: Type) -> None:
-        """A cheaper form of a class that was just made, so that no other depends on it."""
+    def add_sum(self, rule: str, class_: int, form: Affine, type_: Type) -> None:
+        """A cheaper form, by this rule, of a class that was just made, so that no other depends on it."""
         made = self._append(None, "sum", type_, tuple([self.find(term) for term, _ in form.terms]), form)
         self.link[made] = class_
         self.forms[class_] += (made,)
         self.best[class_] = made
+        if self.fired is not None:
+            self.fired.append((rule, class_, made))
 
     def _append(self, key: Key | None, op: str, type_: Type, args: tuple[int, ...], attr: Any = None) -> int:
         """A new term, in a class of its own; without a key it is not found again."""
@@ -520,8 +522,7 @@ class Terms:
         self.link[made] = class_
         self.put(self.forms, class_, (*self.forms[class_], made))
         if self.fired is not None:
-            self.put(self.best, class_, made)
-            self.fired.append((linear.LINEAR_FORM, class_, class_))
+            self.fired.append((linear.LINEAR_FORM, class_, made))
         return made if self.cost(made, roots, price) < price else best
 
     def sums_above(self, class_: int) -> Iterator[tuple[int, Affine]]:
