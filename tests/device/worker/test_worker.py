@@ -80,6 +80,20 @@ def test_calls_by_name_with_out_and_conversions(worker: vc.Worker, saxpy: vc.Ker
     np.testing.assert_array_equal(5 * X, worker.call(saxpy, X, X, np.float64(4.0), timeout=60.0))
 
 
+def test_the_kernel_of_a_call_by_name(device: vc.Device, worker: vc.Worker, saxpy: vc.Kernel) -> None:
+    np.testing.assert_array_equal(4 * X, worker.call(kernel=saxpy, y=X, a=3.0, x=X))
+    with pytest.raises(TypeError, match="needs a kernel of the worker before its arguments"):
+        worker.call()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="needs a kernel"):
+        worker.call(x=X, y=X, a=3.0)  # type: ignore[call-arg]
+    b = vc.Builder("named", block=32)
+    given, out = b.scalar("kernel", vc.u32), b.output("out", vc.u32, size=1)
+    out[0] = given
+    named = device.compile(b.build())
+    with device.worker([named]) as other:
+        np.testing.assert_array_equal([7], other.call(named, kernel=7))
+
+
 def test_device_arrays_are_used_in_place(device: vc.Device, worker: vc.Worker, saxpy: vc.Kernel) -> None:
     x, out = device.array(X), device.zeros(300, vc.f32)
 

@@ -4,7 +4,7 @@
 Plain calls go through a frame of their kernel, as its own calls and launches do; all others go to `_general`, which the
 runtime supplies.
 """
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
@@ -32,6 +32,14 @@ from vyre_cuda.errors import KernelTimeoutError
 cdef extern from "Python.h":
     ctypedef struct PyTupleObject:
         PyObject *ob_item[1]
+    ctypedef struct PyMethodDef:
+        const char *ml_name
+        void *ml_meth
+        int ml_flags
+        const char *ml_doc
+    int METH_FASTCALL
+    int METH_KEYWORDS
+    object PyDescr_NewMethod(PyTypeObject *, PyMethodDef *)
 
 cdef enum:
     MOST_KERNELS = 64
@@ -106,57 +114,22 @@ cdef class WorkerHandle:
         """The number of a kernel in the worker. ValueError: it is none of its kernels."""
         return self.number(kernel)
 
-    def call(self, kernel, *args, out=None, grid=None, **kwargs):
-        """call(kernel, *args, out=None, grid=None, **kwargs)
-
-        Run a kernel and wait.
-
-        Parameters
-        ----------
-        kernel
-            One of the worker's kernels, or what it was made of.
-        *args
-            The arguments of `kernel(...)`; or device arrays and numbers for all parameters in declared order, as
-            `kernel.launch` takes them.
-        out, grid
-            As for `kernel(...)`.
-        **kwargs
-            Arguments by name. `timeout=` is a limit in seconds, unless a parameter has this name.
-
-        Returns
-        -------
-        array, tuple of arrays or None
-            What `kernel(...)` returns; None for arguments of a launch.
-
-        Raises
-        ------
-        TypeError, ValueError, OverflowError
-            Arguments do not fit.
-        UnsupportedError
-            More than 1 MiB of host arrays, or memory that another library shares with a stream.
-        KernelTimeoutError
-            The call has not ended; it goes on.
-        RecordingError
-            The thread is recording a graph of the device.
-        DeviceUnavailableError
-            The worker is closed.
-        Error
-            Those of the kernel.
-        """
+    cdef object run(self, object kernel, PyObject *const *args, Py_ssize_t n, object out, object grid, dict others):
+        """A call that is waited for; `others` are keywords that are not named here, None if there are none."""
         cdef uint32_t number = <uint32_t>self.number(kernel)
         cdef Dispatcher dispatcher = <Dispatcher>self.kernels[number]
         cdef object results
         if load(self.context._recordings) != 0:
             self._refuse_in_recording(dispatcher)
-        if not kwargs and dispatcher.simple:
-            if out is None and is_launch(dispatcher, args):
-                if run_launch(self, number, dispatcher, args, grid):
+        if not others and dispatcher.simple:
+            if out is None and is_launch(dispatcher, args, n):
+                if run_launch(self, number, dispatcher, args, n, grid):
                     return None
             else:
-                results = run_call(self, number, dispatcher, args, out, grid)
+                results = run_call(self, number, dispatcher, args, n, out, grid)
                 if results is not None:
                     return results
-        return self._general(dispatcher, number, args, kwargs, out, grid)
+        return self._general(dispatcher, number, tuple([<object>args[i] for i in range(n)]), others or {}, out, grid)
 
     def submit_plain(self, Dispatcher kernel not None, uint32_t number, tuple args not None, out,
                      grid) -> tuple[Ticket, object] | None:
@@ -165,7 +138,7 @@ cdef class WorkerHandle:
         cdef Ticket ticket
         cdef vyc_status status
         cdef object results
-        if not kernel.simple or is_launch(kernel, args):
+        if not kernel.simple or is_launch(kernel, (<PyTupleObject *>args).ob_item, len(args)):
             return None
         frame = take_frame(kernel, &kernel._frames)
         try:
@@ -241,28 +214,29 @@ cdef class WorkerHandle:
         return values
 
 
-cdef bint is_launch(Dispatcher dispatcher, tuple args) noexcept:
+cdef bint is_launch(Dispatcher dispatcher, PyObject *const *args, Py_ssize_t n) noexcept:
     """Whether these are all parameters in declared order, with device arrays alone."""
     cdef uint32_t i
     cdef bint any = False
-    if len(args) != <Py_ssize_t>dispatcher.parameter_count:
+    if n != <Py_ssize_t>dispatcher.parameter_count:
         return False
     for i in range(dispatcher.parameter_count):
         if dispatcher.rows[i].role != VYC_ROLE_SCALAR:
-            if not isinstance(<object>(<PyTupleObject *>args).ob_item[i], Span):
+            if not isinstance(<object>args[i], Span):
                 return False
             any = True
     return any
 
 
-cdef bint run_launch(WorkerHandle worker, uint32_t number, Dispatcher dispatcher, tuple args, object grid) except -1:
+cdef bint run_launch(WorkerHandle worker, uint32_t number, Dispatcher dispatcher, PyObject *const *args, Py_ssize_t n,
+                     object grid) except -1:
     """Whether it was plain and has run. With a GIL the frame holds no buffers; the C layer does when it lets go of a
     call that has not ended."""
     cdef Frame *frame = take_frame(dispatcher, &dispatcher._launches)
     cdef vyc_ticket *ticket = NULL
     cdef vyc_status status
     try:
-        if not dispatcher.prepare_launch(frame, (<PyTupleObject *>args).ob_item, len(args), grid):
+        if not dispatcher.prepare_launch(frame, args, n, grid):
             frame.run.grid[0] = 0  # the kernel's next launch with the frame is not held to be large
             return False
         frame.run.stream = NULL
@@ -278,14 +252,15 @@ cdef bint run_launch(WorkerHandle worker, uint32_t number, Dispatcher dispatcher
         give_frame(frame, &dispatcher._launches)
 
 
-cdef object run_call(WorkerHandle worker, uint32_t number, Dispatcher dispatcher, tuple args, object out, object grid):
+cdef object run_call(WorkerHandle worker, uint32_t number, Dispatcher dispatcher, PyObject *const *args, Py_ssize_t n,
+                     object out, object grid):
     """The results; None if the call was not plain, and nothing was started."""
     cdef Frame *frame = take_frame(dispatcher, &dispatcher._frames)
     cdef vyc_ticket *ticket = NULL
     cdef vyc_status status
     cdef object results
     try:
-        results = dispatcher.prepare(frame, (<PyTupleObject *>args).ob_item, len(args), out, grid)
+        results = dispatcher.prepare(frame, args, n, out, grid)
         if results is None or frame.staged > HELD_BYTES:
             frame.run.grid[0] = 0
             return None
@@ -342,6 +317,72 @@ cdef int run_at_length(WorkerHandle worker, uint32_t number, vyc_run *run, int64
         with nogil:
             vyc_ticket_release(ticket)
     return 0
+
+
+cdef object call_plain(object self, PyObject *const *args, Py_ssize_t n, PyObject *names):
+    """`Worker.call(kernel, *args, out=None, grid=None)`; other keywords are parameters, for the general path."""
+    cdef Py_ssize_t i
+    cdef object out = None, grid = None, key
+    cdef dict others = None
+    cdef tuple keys = () if names == NULL else <tuple>names
+    for i in range(len(keys)):
+        key = keys[i]
+        if key == "out":
+            out = <object>args[n + i]
+        elif key == "grid":
+            grid = <object>args[n + i]
+        else:
+            if others is None:
+                others = {}
+            others[key] = <object>args[n + i]
+    if n > 0:
+        return (<WorkerHandle>self).run(<object>args[0], args + 1, n - 1, out, grid, others)
+    if others is None or "kernel" not in others:
+        raise TypeError("call() needs a kernel of the worker before its arguments")
+    return (<WorkerHandle>self).run(others.pop("kernel"), args, 0, out, grid, others)
+
+
+# As `launch` of dispatch.pyx: no tuple and no dict per call.
+cdef PyMethodDef call_def
+call_def.ml_name = b"call"
+call_def.ml_meth = <void *>call_plain
+call_def.ml_flags = METH_FASTCALL | METH_KEYWORDS
+call_def.ml_doc = b"""call(kernel, *args, out=None, grid=None, **kwargs)
+
+Run a kernel and wait.
+
+Parameters
+----------
+kernel
+    One of the worker's kernels, or what it was made of.
+*args
+    The arguments of `kernel(...)`; or device arrays and numbers for all parameters in declared order, as
+    `kernel.launch` takes them.
+out, grid
+    As for `kernel(...)`.
+**kwargs
+    Arguments by name. `timeout=` is a limit in seconds, unless a parameter has this name.
+
+Returns
+-------
+array, tuple of arrays or None
+    What `kernel(...)` returns; None for arguments of a launch.
+
+Raises
+------
+TypeError, ValueError, OverflowError
+    Arguments do not fit.
+UnsupportedError
+    More than 1 MiB of host arrays, or memory that another library shares with a stream.
+KernelTimeoutError
+    The call has not ended; it goes on.
+RecordingError
+    The thread is recording a graph of the device.
+DeviceUnavailableError
+    The worker is closed.
+Error
+    Those of the kernel."""
+call = PyDescr_NewMethod(<PyTypeObject *>WorkerHandle, &call_def)
 
 
 cdef class WorkerCall:

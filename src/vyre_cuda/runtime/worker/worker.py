@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_cuda._native.call import worker as native
 from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.call.worker import WorkerCall, WorkerHandle
 from vyre_cuda._native.core.context import refuse_pickle
@@ -85,7 +86,7 @@ class Worker(WorkerHandle):
         self.idle = idle
         self._clearing = clearing
 
-    # `call` is that of the handle.
+    call = native.call
 
     def submit(self, kernel: Any, *args: Any, out: Any = None, grid: Any = None, **kwargs: Any) -> Pending:
         """Start a call with host arrays and return at once.
