@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 
 import pytest
 
@@ -49,6 +50,17 @@ def test_bounds_of_both_sides_prove_a_neighbor() -> None:
 
     assert accesses(result) == ["ld.global.f32", "st.global.f32"]
     assert re.search(r"ld\.global\.f32 %f\d+, \[%rd\d+\+-4\]", result.ptx)
+
+
+@pytest.mark.parametrize("count", [16, 17, 32])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_condition_of_many_bounds_proves_each(is_first: bool, count: int) -> None:
+    bounds = [*(f"less(i, s{k})" for k in range(1, count)), "less(i, size(x))"]
+    condition = reduce(lambda one, other: f"logical_and({one}, {other})", reversed(bounds) if is_first else bounds)
+    scalars = "\n".join(f"scalar s{k}: u32" for k in range(1, count))
+    result = kernel(f"if {condition}\n  store out[i], load(x[i])\nend", header=scalars)
+
+    assert accesses(result) == ["ld.global.f32", "st.global.f32"]
 
 
 def test_leaving_early_bounds_what_follows() -> None:

@@ -15,8 +15,8 @@ from vyre_cuda.codegen.ssa.ssa import Function
 _DEPTH = 4
 _STEPS = 64
 # The maximum edges of one value, and the maximum conditions derived from one.
-_MOST_EDGES = 16
-_MOST_LEAVES = 32
+_MOST_EDGES = 32
+_MOST_LEAVES = 64
 
 
 # Ops that can give any number if one operand can be any.
@@ -328,9 +328,10 @@ class Facts:
         self._steps -= 1
         if depth == 0 or self._steps < 0:
             return False
-        for above, edge_strict in self._edges.get(left, ()):
-            if above == right and (edge_strict or not strict):
-                return True
+        edges = self._edges.get(left, ())
+        if (right, True) in edges or (not strict and (right, False) in edges):
+            return True
+        for above, edge_strict in edges:
             if self._proves(above, right, strict and not edge_strict, depth - 1):
                 return True
         return self._proves_by_operands(left, right, strict, depth - 1)
