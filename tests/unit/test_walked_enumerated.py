@@ -161,6 +161,17 @@ def test_two_rows_that_leave_out_others_are_seen() -> None:
     assert launches(walk, elements(6), 3) == (False, False)
 
 
+@pytest.mark.parametrize("first_is_second", [False, True])
+def test_elements_before_a_second_row_beyond_the_array_are_not_left_out(first_is_second: bool) -> None:
+    rows = FORMS["y * n + i"], FORMS["(y + 1) * n + i"]
+    walk = program(vc.i32, "", *rows[:: -1 if first_is_second else 1])
+
+    assert launches(walk, elements(9), 12) == (True, True)
+    assert launches(walk, elements(9), 5) == (True, True)
+    assert launches(walk, elements(4), 12) == (False, False)
+    assert launches(walk, elements(8), 4) == (False, False)
+
+
 def test_the_next_one_in_a_circle_is_no_other_place() -> None:
     walk = program(vc.i32, "", lambda i, x, n: i, lambda i, x, n: (i + 1) % x.size)
     missing, refused = launches(walk, elements(9), 1)

@@ -58,23 +58,35 @@ def _between(
 ) -> Iterator[Walk]:
     """Places from two numbers on that the host knows: from each, threads reach the end or the other one, unless
     that is at the first place or before it."""
-    runs: dict[Sum, list[tuple[Place, Bounds]]] = defaultdict(list)
-    for place, bounds in used:
-        if place.wraps is None:
-            runs[place.base].append((place, bounds))
-    if len(runs) != 2:
-        return
-    for one, other in itertools.permutations(runs.values()):
+    for one, begin in _runs(used):
         first = one[0][0]
         if first.scale < 0 or first.over != 1 or first.factor is not None:
             return
         from_here = [place for place, _ in one]
-        begin = Sum(other[0][0].base.terms, min(min(place.offsets) for place, _ in other))
-        if begin == ZERO:
-            continue
         gap = begin.plus(Sum(first.base.terms, _beyond(from_here, block)), -1)
         needs = [_forward(whole, from_here, block), _in_threads(first, gap, block), Enough(0, begin)]
         yield Walk(extent, axis, _groups(needs, axis, [bounds for _, bounds in one]))
+
+
+def _between_rows(extent: Size, axis: int, width: Enough, used: list[tuple[Place, Bounds]]) -> Iterator[Walk]:
+    """The same for the rows of places `y * w + x`, which threads go on through."""
+    for one, begin in _runs(used):
+        reached = Sum(one[0][0].base.terms, max(max(place.offsets) for place, _ in one))
+        needs = [Enough(1, end.plus(reached, -1)) for end in (of(extent, 0).need, begin)]
+        yield Walk(extent, axis, _groups([*needs, width, Enough(0, begin)], axis, [bounds for _, bounds in one]))
+
+
+def _runs(used: list[tuple[Place, Bounds]]) -> Iterator[tuple[list[tuple[Place, Bounds]], Sum]]:
+    """Of places from two numbers on, those from each, and where the others begin unless that is the first place."""
+    runs: dict[Sum, list[tuple[Place, Bounds]]] = defaultdict(list)
+    for place, bounds in used:
+        if place.wraps is None:
+            runs[place.base].append((place, bounds))
+    if len(runs) == 2:
+        for one, other in itertools.permutations(runs.values()):
+            begin = Sum(other[0][0].base.terms, min(min(place.offsets) for place, _ in other))
+            if begin != ZERO:
+                yield one, begin
 
 
 def _rows(extent: Size, axis: int, used: list[tuple[Place, Bounds]], plain: list[Place]) -> Iterator[Walk]:
@@ -98,6 +110,7 @@ def _rows(extent: Size, axis: int, used: list[tuple[Place, Bounds]], plain: list
         yield Walk(extent, axis, _groups(rows, axis, all_bounds))
     else:  # threads of the first row go on through the others
         yield Walk(extent, first.inner, _groups(in_a_row, first.inner, all_bounds))
+        yield from _between_rows(extent, first.inner, width, used)
 
 
 def _needs(extent: Expr, plain: list[Place], block: tuple[int, int, int]) -> list[Enough]:
