@@ -29,7 +29,8 @@ def taken(x: Any, indices: Any, axis: Any, mode: str, out: Any) -> Any:
         x, axis = x.reshape(x.size), 0
     axis = normal_axis(axis, x.ndim)
     if isinstance(x, np.ndarray):
-        return delivered(np.asarray(np.take(x, indices, axis=axis, mode=mode)), out)  # type: ignore[call-overload]
+        places = _host_places(indices, x.shape[axis], mode)
+        return delivered(np.asarray(np.take(x, places, axis=axis, mode=mode)), out)  # type: ignore[call-overload]
     require_device_array("x", x)
     require_device_array("indices", indices)
     _check_indices(indices)
@@ -50,7 +51,7 @@ def put_values(x: Any, indices: Any, values: Any, mode: str) -> None:
     if isinstance(x, np.ndarray):
         if isinstance(values, np.ndarray) and values.dtype != x.dtype:
             raise TypeError(f"values are of {values.dtype}, the array of {x.dtype}: convert them first")
-        np.put(x, indices, values, mode=mode)  # type: ignore[arg-type]
+        np.put(x, _host_places(indices, x.size, mode), values, mode=mode)  # type: ignore[arg-type]
         return
     require_device_array("x", x)
     require_device_array("indices", indices)
@@ -101,6 +102,22 @@ def searched(x: Any, v: Any, side: str, out: Any) -> Any:
 def _check_mode(mode: str) -> None:
     if mode not in place.MODES:
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+
+
+def _host_places(indices: Any, count: int, mode: str) -> Any:
+    """Indices with which NumPy finds the places that a device finds.
+
+    NumPy takes those of u64 from 2^63 on for negative ones, and brings an index into the axis by adding or subtracting
+    its length again and again.
+    """
+    if not isinstance(indices, np.ndarray) or indices.dtype.kind not in "iu" or not count:
+        return indices
+    if mode == "wrap":
+        wide = indices.astype(np.uint64 if indices.dtype.kind == "u" else np.int64)
+        return np.remainder(wide, wide.dtype.type(count)).astype(np.int64)
+    if indices.dtype == np.uint64:
+        return np.minimum(indices, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
+    return indices
 
 
 def _check_indices(indices: Any) -> None:

@@ -20,6 +20,7 @@ from vyre_cuda.algorithms.work import (
     index_type,
     normal_axis,
     refuse_shared,
+    refuse_shared_on_host,
     require_device_array,
     tiles,
     type_of,
@@ -111,6 +112,7 @@ def _counted(found: Array, out: Any, count: Any) -> Array:
         raise TypeError("out= and count= are given together: pass both or neither")
     if out is None:
         return found
+    refuse_shared_on_host("out", out, count)
     delivered(found, out[: found.size])
     count[0] = found.size
     return out  # type: ignore[no-any-return]

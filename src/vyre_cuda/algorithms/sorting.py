@@ -11,7 +11,16 @@ from vyre_cuda.algorithms.programs import block_sort, merge_sort, radix
 from vyre_cuda.algorithms.programs.keys import keys_of
 from vyre_cuda.algorithms.programs.ranking import DIGITS, Sorted
 from vyre_cuda.algorithms.reductions import Array
-from vyre_cuda.algorithms.work import Work, delivered, index_type, normal_axis, refuse_shared, tiles, type_of
+from vyre_cuda.algorithms.work import (
+    Work,
+    delivered,
+    index_type,
+    normal_axis,
+    refuse_shared,
+    refuse_shared_on_host,
+    tiles,
+    type_of,
+)
 from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import Type, i64
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -74,6 +83,8 @@ def _on_host(keys: Array, values: Array | None, axis: int, out: Any) -> Any:
     if values is None:
         return delivered(sorted_keys, out)
     outs = (None, None) if out is None else _pair(out)
+    if isinstance(outs[0], np.ndarray):
+        refuse_shared_on_host("out", outs[0], values, outs[1])
     return delivered(sorted_keys, outs[0]), delivered(np.take_along_axis(values, order, axis=axis), outs[1])
 
 

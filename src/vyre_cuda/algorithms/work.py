@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
+_SHARED = "shares memory with an argument; give a separate array"
 # Beyond this many elements ids need 64 bits: a tile past the last element is still counted in the index type.
 _MOST_OF_U32 = 1 << 31
 
@@ -134,7 +135,13 @@ def refuse_shared(name: str, array: DeviceArray, *others: DeviceArray) -> None:
         if array.buffer is not None and array.buffer is other.buffer:
             first, second = sorted((each.offset, each.offset + each.nbytes) for each in (array, other))
             if second[0] < first[1] and array.nbytes and other.nbytes:
-                raise ValueError(f"{name} shares memory with an argument; give a separate array")
+                raise ValueError(f"{name} {_SHARED}")
+
+
+def refuse_shared_on_host(name: str, array: Any, *others: Any) -> None:
+    """The same of NumPy arrays; anything else is refused elsewhere."""
+    if any(isinstance(each, np.ndarray) and np.shares_memory(array, each) for each in others):
+        raise ValueError(f"{name} {_SHARED}")
 
 
 def index_type(*counts: int) -> Type:

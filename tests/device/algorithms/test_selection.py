@@ -103,6 +103,37 @@ def test_take_and_put(device: vc.Device, mode: Any, indices: Any) -> None:
     assert_same(x, got.numpy())
 
 
+def test_indices_of_u64_have_no_sign(device: vc.Device) -> None:
+    x, places = np.arange(5, dtype=np.int32), np.array([3, 2**64 - 1, 2**63], np.uint64)
+    for mode, want in (("clip", [3, 4, 4]), ("wrap", [3, (2**64 - 1) % 5, 2**63 % 5])):
+        got = algorithms.take(device.array(x), device.array(places), mode=mode)
+        assert got.numpy().tolist() == algorithms.take(x, places, mode=mode).tolist() == want
+        there, here = device.array(x), x.copy()
+        algorithms.put(there, device.array(places[:2]), device.array(np.int32([7, 8])), mode)
+        algorithms.put(here, places[:2], np.int32([7, 8]), mode)
+        assert_same(here, there.numpy())
+    with pytest.raises(vc.KernelAssertionError, match="out of bounds"):
+        algorithms.take(device.array(x), device.array(places)).numpy()
+    with pytest.raises(IndexError, match="out of bounds"):
+        algorithms.take(x, places)
+
+
+def test_an_index_far_out_of_bounds_is_wrapped_at_once(device: vc.Device) -> None:
+    x, places = np.arange(5), np.array([2**62, -(2**63), -1])
+    want = [2**62 % 5, -(2**63) % 5, 4]
+    assert algorithms.take(x, places, mode="wrap").tolist() == want
+    assert algorithms.take(device.array(x), device.array(places), mode="wrap").numpy().tolist() == want
+
+
+def test_a_count_within_the_elements_is_refused(device: vc.Device) -> None:
+    x, both = np.array([3, 1, 2], np.uint64), np.zeros(4, np.uint64)
+    with pytest.raises(ValueError, match="shares memory"):
+        algorithms.unique(x, out=both[:3], count=both[2:3])
+    there = device.array(both)
+    with pytest.raises(ValueError, match="shares memory"):
+        algorithms.unique(device.array(x), out=there[:3], count=there[2:3])
+
+
 def test_an_index_out_of_bounds(device: vc.Device) -> None:
     x, places = device.zeros(10, vc.f32), device.array(np.array([3, 10]))
     with pytest.raises(vc.KernelAssertionError, match="out of bounds"):

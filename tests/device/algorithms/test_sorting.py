@@ -145,6 +145,17 @@ def test_wrong_arguments(device: vc.Device) -> None:
         algorithms.sort(x, out=x)
 
 
+def test_results_of_pairs_are_two_arrays(device: vc.Device) -> None:
+    keys, values = np.array([3, 1, 2]), np.array([7, 8, 9])
+    for outs in ((np.empty(3, np.int64),) * 2, (values, np.empty(3, np.int64))):
+        with pytest.raises(ValueError, match="shares memory"):
+            algorithms.sort(keys, values, out=outs)
+    assert values.tolist() == [7, 8, 9]
+    one = device.empty(3, vc.i64)
+    with pytest.raises(ValueError, match="shares memory"):
+        algorithms.sort(device.array(keys), device.array(values), out=(one, one))
+
+
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("type_", SOME, ids=str)

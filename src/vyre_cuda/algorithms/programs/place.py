@@ -20,7 +20,9 @@ MODES = ("raise", "wrap", "clip")
 
 
 def placed(b: Builder, given: Any, extent: Value, mode: str) -> Value:
-    """The place that an index means, with NumPy's rules."""
+    """The place that an index means, with NumPy's rules; one of u64 has no sign, however large it is."""
+    if given.type is u64:
+        return _placed_unsigned(b, given, u64(extent), mode)
     place = b.let("given", i64(given))
     count = i64(extent)
     if mode == "clip":
@@ -29,6 +31,16 @@ def placed(b: Builder, given: Any, extent: Value, mode: str) -> Value:
         return b.let("place", place % count)
     b.assert_((place >= -count) & (place < count), "an index is out of bounds")
     return b.let("place", where(place < 0, place + count, place))
+
+
+def _placed_unsigned(b: Builder, given: Value, count: Value, mode: str) -> Value:
+    place = b.let("given", given)
+    if mode == "clip":
+        return b.let("place", minimum(place, count - 1))
+    if mode == "wrap":
+        return b.let("place", place % count)
+    b.assert_(place < count, "an index is out of bounds")
+    return place
 
 
 @lru_cache(maxsize=256)
