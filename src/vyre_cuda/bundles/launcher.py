@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def write_launcher(folder: str | os.PathLike[str], bundle: bytes, *, name: str, 
     }
     files[names["BUNDLE"]] = bundle
     folder = Path(folder)
-    _check_is_ours(folder)
+    _check_is_ours(folder, files)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for file, content in sorted(files.items()):
@@ -51,10 +52,15 @@ def _filled(text: str, names: dict[str, str]) -> str:
     return text
 
 
-def _check_is_ours(folder: Path) -> None:
-    """Raise FileExistsError if there is a CMakeLists.txt that this module did not write."""
+def _check_is_ours(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Raise FileExistsError if files would be replaced that this module did not write."""
     path = folder / "CMakeLists.txt"
-    if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
-        raise FileExistsError(
-            errno.EEXIST, "the folder holds another project; a launcher needs a folder of its own", str(path)
-        )
+    if path.exists() and _MARK in path.read_text(encoding="utf-8", errors="replace"):
+        return
+    for file, content in sorted(files.items()):
+        if (folder / file).exists() and (folder / file).read_bytes() != content:
+            raise FileExistsError(
+                errno.EEXIST,
+                "the folder holds another project; a launcher needs a folder of its own",
+                str(folder / file),
+            )

@@ -42,6 +42,8 @@ def bundle(
         return _tell(console, file, launcher, cpp)
     if out is None:
         raise UsageError("-o OUT.vyre is required: the file to write the bundle to")
+    _keep(file, "-o", out)
+    _keep(file, "--cpp", cpp)
     programs = load_programs(file) if program is None else [load_program(file, program)]
     if known and len(programs) > 1:
         raise UsageError(f"--specialize is for one program, and {file} has {len(programs)}: choose one with --program")
@@ -68,7 +70,14 @@ def bundle(
     return _tell(console, out, launcher, cpp)
 
 
+def _keep(file: Path, option: str, written: Path | None) -> None:
+    """Refuse to write over the file that is read."""
+    if written is not None and written.exists() and written.samefile(file):
+        raise UsageError(f"{option} {written} would replace {file}, which is read: name another file")
+
+
 def _tell(console: Console, file: Path, launcher: Path | None, cpp: Path | None) -> int:
+    _keep(file, "--cpp", cpp)
     found = vc.load_bundle(file)
     written = [] if launcher is None else write_launcher(console, bundle=file, folder=launcher)
     header = None if cpp is None else write_header(found, stem=file.stem, to=cpp)

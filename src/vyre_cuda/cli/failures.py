@@ -7,12 +7,24 @@ failed: exit code 1. Neither shows a traceback.
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from vyre_cuda.errors import CompileError, Error, ProgramError
 
 
 class UsageError(Exception):
     """The command line asks for something that does not exist or does not fit."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Errors of writes name the file, as those of opening one do."""
+    try:
+        yield
+    except OSError as error:  # NumPy's has a text alone, such as "3000 requested and 992 written"
+        raise OSError(error.errno, error.strerror or str(error), error.filename or str(path)) from None
 
 
 def text_of(error: Error | OSError | MemoryError) -> str:

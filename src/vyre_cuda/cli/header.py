@@ -6,7 +6,7 @@ from pathlib import Path
 
 import vyre_cuda as vc
 from vyre_cuda.bundles.cpp import GraphFacts, KernelFacts, header
-from vyre_cuda.cli.failures import UsageError
+from vyre_cuda.cli.failures import UsageError, writing
 
 
 def write_header(bundle: vc.Bundle, *, stem: str, to: Path) -> str:
@@ -19,5 +19,6 @@ def write_header(bundle: vc.Bundle, *, stem: str, to: Path) -> str:
         text = header(stem, kernels, graphs)
     except ValueError as error:
         raise UsageError(f"--cpp: {error}") from None
-    to.write_text(text, encoding="utf-8")
+    with writing(to):
+        to.write_text(text, encoding="utf-8")
     return str(to)

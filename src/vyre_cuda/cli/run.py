@@ -12,7 +12,7 @@ import numpy as np
 import vyre_cuda as vc
 from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.devices import describe, opened
-from vyre_cuda.cli.failures import UsageError
+from vyre_cuda.cli.failures import UsageError, writing
 from vyre_cuda.cli.sources import load_program
 from vyre_cuda.cli.timing import EMULATED, Timing, duration, table
 from vyre_cuda.cli.values import Given, read_arguments, takes_text
@@ -71,11 +71,8 @@ def run(
 
 
 def _save(path: Path, array: np.ndarray) -> None:
-    try:
-        with path.open("wb") as destination:
-            np.save(destination, array)
-    except OSError as error:  # NumPy's own has a text alone, such as "3000 requested and 992 written"
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+    with writing(path), path.open("wb") as destination:
+        np.save(destination, array)
 
 
 def _check(program: Program, given: Given, grid: Grid | None, save: Sequence[tuple[str, Path]]) -> None:

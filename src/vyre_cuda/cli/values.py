@@ -72,6 +72,10 @@ def read_arguments(program: Program, texts: Sequence[str], *, seed: int) -> Give
 def read_known(program: Program, given: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """The values of --specialize, each with its name, as `Device.compile` takes them."""
     types = {p.name: p.type for p in program.parameters if not p.is_buffer}
+    names = [name for name, _ in given]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"--specialize: {twice} is given twice")
     values = {name: _number(f"--specialize: {name}", types.get(name, program.index), text) for name, text in given}
     try:
         known_values(program, values)

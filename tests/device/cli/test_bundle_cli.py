@@ -65,13 +65,23 @@ def test_a_launcher_is_written_around_a_bundle(source: Path, capsys: pytest.Capt
     assert (folder / "example.vyre").read_bytes() == EXAMPLE.read_bytes()
 
 
-def test_a_launcher_in_another_project_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "CMakeLists.txt").write_text("project(other)\n")
+@pytest.mark.parametrize("file", ["CMakeLists.txt", "main.cpp"])
+def test_a_launcher_in_another_project_is_refused(
+    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / file).write_text("project(other)\n")
 
     assert main(["bundle", str(EXAMPLE), "--launcher", str(tmp_path)]) == 1
 
-    assert f"{tmp_path / 'CMakeLists.txt'}: the folder holds another project" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["CMakeLists.txt"]
+    assert f"{tmp_path / file}: the folder holds another project" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_a_bundle_and_its_launcher_may_be_in_one_folder(source: Path) -> None:
+    folder = source.with_name("both")
+    folder.mkdir()
+    assert main(["bundle", str(source), "-o", str(folder / "b.vyre"), "--no-cubins", "--launcher", str(folder)]) == 0
+    assert (folder / "main.cpp").exists()
 
 
 def test_bad_usage_and_bad_files_have_their_exit_codes(source: Path, tmp_path: Path) -> None:
@@ -98,6 +108,30 @@ def test_known_values_reach_the_bundle(source: Path, capsys: pytest.CaptureFixtu
     assert "compiled for x.size = 64, a = 2.5" in capsys.readouterr().out
     assert main(["bundle", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kernels"][0]["specialize"] == {"a": 2.5, "x.size": 64}
+
+
+def test_a_value_that_is_given_twice_is_refused(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ptx", str(source), "--specialize", "a=2", "--specialize", "a=3"]) == 2
+    assert "a is given twice" in capsys.readouterr().err
+
+
+def test_the_file_that_is_read_is_not_replaced(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, bundle = source.read_text(), source.with_name("out.vyre")
+    link = source.with_name("link.vyre")
+    link.symlink_to(source)
+    for options in (["-o", str(source)], ["-o", str(link)], ["-o", str(bundle), "--cpp", str(source)]):
+        assert main(["bundle", str(source), *options]) == 2
+        assert "which is read" in capsys.readouterr().err
+    assert source.read_text() == text
+    assert main(["bundle", str(source), "-o", str(bundle), "--no-cubins", "--cpp", str(bundle)]) == 2
+    vc.load_bundle(bundle)
+
+
+def test_a_full_disk_is_reported_with_the_file(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["bundle", str(source), "-o", str(source.with_name("out.vyre")), "--no-cubins", "--cpp", "/dev/full"]) == 1
+    )
+    assert "/dev/full: No space left on device" in capsys.readouterr().err
 
 
 def test_known_values_are_for_one_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
