@@ -100,11 +100,13 @@ class Table:
         Raises
         ------
         ValueError
-            A number is the class of no row.
+            A number is the class of no row, or something is not a pair.
         """
         from vyre_cuda.egraph.oracle import united
 
         given = np.asarray(pairs if isinstance(pairs, np.ndarray) else list(pairs))  # type: ignore[arg-type]
+        if given.size and given.shape[1:] != (2,):
+            raise ValueError(f"pairs have the shape {given.shape}; give two classes for each: [(a, b), (c, d)]")
         each = _column("pairs", given.reshape(-1)).reshape(-1, 2)
         at = np.minimum(np.searchsorted(self.ids, each), max(self.ids.size - 1, 0))
         wrong = np.flatnonzero(self.ids[at] != each) if self.ids.size else np.arange(each.size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,6 +96,13 @@ def test_merged_classes_are_renamed_and_nothing_else() -> None:
     assert table.classes.tolist() == [10, 10, 30, 30, 50]
     assert table.children.tolist() == [10, 10, 10, 10, 30, 30]
     assert table.merged([]).classes.tolist() == [10, 10, 30, 30, 50]
+
+
+@pytest.mark.parametrize("pairs", [[(0, 1, 2, 3)], [(0, 1, 2)], [0, 1]])
+def test_merged_takes_pairs_alone(pairs: Any) -> None:
+    table = table_of((0, "a", ()), (1, "b", ()), (2, "c", ()), (3, "d", ()))
+    with pytest.raises(ValueError, match="give two classes for each"):
+        table.merged(pairs)
 
 
 def test_merged_takes_chains_and_pairs_of_one_class() -> None:

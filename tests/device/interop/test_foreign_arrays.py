@@ -249,6 +249,9 @@ class _OfAddress:
         ({"strides": (8,)}, ValueError),
         ({"data": (64, False)}, ValueError),
         ({"shape": (10**9,)}, ValueError),
+        ({"shape": (-1,)}, ValueError),
+        ({"shape": (-2, -5)}, ValueError),
+        ({"shape": (2.5, 4)}, TypeError),
     ],
 )
 def test_what_cannot_be_taken_is_refused(

@@ -8,6 +8,7 @@ exported array holds the memory until its consumer releases it, and is ordered b
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -128,9 +129,12 @@ def _by_interface(value: Any, interface: dict[str, Any]) -> Foreign:
     if not dtype.isnative:
         raise TypeError(f"an array of {dtype}, in another byte order than this machine's: convert it first")
     strides = interface.get("strides")
+    shape = tuple(map(index, interface["shape"]))
+    if any(extent < 0 for extent in shape):
+        raise ValueError(f"__cuda_array_interface__ with the shape {shape}; an extent cannot be negative")
     return Foreign(
         int(address or 0),
-        tuple(interface["shape"]),
+        shape,
         None if strides is None else tuple(strides),
         dtype,
         bool(read_only),
