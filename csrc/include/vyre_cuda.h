@@ -91,6 +91,7 @@
 #include "vyre_cuda/worker.h"
 #include "vyre_cuda/graph.h"
 #include "vyre_cuda/bundle.h"
+#include "vyre_cuda/bundle_graph.h"
 /* clang-format on */
 
 #endif

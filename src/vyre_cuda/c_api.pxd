@@ -4,6 +4,7 @@
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from vyre_cuda._native.core.c_bundle cimport *
+from vyre_cuda._native.core.c_bundle_graph cimport *
 from vyre_cuda._native.core.c_context cimport *
 from vyre_cuda._native.core.c_driver cimport *
 from vyre_cuda._native.core.c_graph cimport *

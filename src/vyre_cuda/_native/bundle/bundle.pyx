@@ -7,13 +7,15 @@ from vyre_cuda._native.core.c_driver cimport vyc_prepared
 from vyre_cuda._native.core.c_kernel cimport vyc_known
 from vyre_cuda._native.core.c_bundle cimport (
     VYC_ROLE_SCALAR,
-    vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_condition, vyc_bundle_condition_get, vyc_bundle_graph, vyc_bundle_graph_get, vyc_bundle_info,
-    vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get, vyc_bundle_known_get, vyc_bundle_open,
-    vyc_bundle_step, vyc_bundle_step_get, vyc_bundle_symbol, vyc_bundle_symbol_get,
-    vyc_bundle_extents, vyc_bundle_parameter, vyc_bundle_parameter_get, vyc_bundle_release, vyc_bundle_shape,
-    vyc_bundle_site_get, vyc_bundle_variant, vyc_bundle_variant_get, vyc_bundled_kernel, vyc_bundled_kernel_info,
-    vyc_bundled_kernel_info_get, vyc_bundled_kernel_load, vyc_bundled_kernel_many, vyc_bundled_kernel_prepared,
-    vyc_bundled_kernel_release, vyc_site,
+    vyc_bundle_extents, vyc_bundle_info, vyc_bundle_info_get, vyc_bundle_kernel, vyc_bundle_kernel_get,
+    vyc_bundle_known_get, vyc_bundle_open, vyc_bundle_parameter, vyc_bundle_parameter_get, vyc_bundle_release,
+    vyc_bundle_shape, vyc_bundle_site_get, vyc_bundle_variant, vyc_bundle_variant_get, vyc_bundled_kernel,
+    vyc_bundled_kernel_info, vyc_bundled_kernel_info_get, vyc_bundled_kernel_load, vyc_bundled_kernel_many,
+    vyc_bundled_kernel_prepared, vyc_bundled_kernel_release, vyc_site,
+)
+from vyre_cuda._native.core.c_bundle_graph cimport (
+    vyc_bundle_array, vyc_bundle_array_get, vyc_bundle_condition, vyc_bundle_condition_get, vyc_bundle_graph,
+    vyc_bundle_graph_get, vyc_bundle_step, vyc_bundle_step_get, vyc_bundle_symbol, vyc_bundle_symbol_get,
 )
 from vyre_cuda._native.core.context cimport Context
 from vyre_cuda._native.call.prepared cimport PreparedKernel
@@ -124,8 +126,8 @@ cdef class BundleFile:
 
     def graph(self, uint32_t index) -> dict[str, object]:
         """name, symbols: (name, kind, type, flags, array, value, count) each; arrays: (bytes, contents); steps: (kind,
-        kernel, type, grid, times, values), a value being (kind, index, value, count); conditions: (symbol, memory, value,
-        count) each."""
+        kernel, type, grid, times, values), a value being (kind, index, value, count); conditions: (symbol, memory,
+        value, count) each."""
         cdef vyc_bundle_graph row
         memset(&row, 0, sizeof(row))
         row.struct_size = sizeof(row)
@@ -192,7 +194,9 @@ cdef class BundleFile:
         cdef Py_ssize_t i
         buffers = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in self.parameters(kernel))
         if len(counts) != buffers or len(scalars) != self.kernel(kernel)["parameter_count"] - buffers:
-            raise ValueError(f"{len(counts)} element counts and {len(scalars)} scalars do not match the kernel's parameters")
+            raise ValueError(
+                f"{len(counts)} element counts and {len(scalars)} scalars do not match the kernel's parameters"
+            )
         for i in range(len(counts)):
             c_counts[i] = counts[i]
         for i in range(len(scalars)):

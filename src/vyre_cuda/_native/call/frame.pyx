@@ -166,7 +166,9 @@ cdef class Framer(Table):
         for i in range(self.parameter_count):
             if self.rows[i].role == VYC_ROLE_OUT:
                 continue
-            if self.rows[i].axes and not enter_extents(frame, &self.rows[i], <object>args[position], self.most_elements):
+            if self.rows[i].axes and not enter_extents(
+                frame, &self.rows[i], <object>args[position], self.most_elements
+            ):
                 return False
             position += 1
         return self.as_declared(frame.counts, frame.scalars, False)
@@ -218,8 +220,10 @@ cdef class Framer(Table):
             target = new_array(self._prepared.context, count, row)
             if row.axes:
                 target = target.reshape(tuple([frame.scalars[row.extents + axis] for axis in range(row.axes)]))
-        elif row.axes and not (enter_extents(frame, row, target, self.most_elements) if own else
-                                has_extents(frame, row, target, self.most_elements)):
+        elif row.axes and not (
+            enter_extents(frame, row, target, self.most_elements) if own
+            else has_extents(frame, row, target, self.most_elements)
+        ):
             return None
         elif isinstance(target, Span):
             if row.role != VYC_ROLE_OUT or not fill_span(frame, item, <Span>target, row, True):

@@ -226,7 +226,9 @@ cdef class LoadedCall(AnyCall):
             try:
                 if self._launcher.fill(given, args, self._grid, self._on) != self._addresses:
                     raise TypeError(
-                        "a bound call takes an array where an array was bound, and an address where an address was: bind again")
+                        "a bound call takes an array where an array was bound, and an address where an address was: "
+                        "bind again"
+                    )
                 self.set_values(&given.run, args)
             finally:
                 self._launcher.give(given)

@@ -29,11 +29,12 @@ cdef extern from "Python.h":
 cdef extern from *:
     """
     /* Inlined, because a function that only tells the cache has no effect for a compiler, which leaves it out. */
-    __attribute__((always_inline)) static inline void vyc_tell_object(const PyObject *of) {  /* what is read of it may be in two lines */
-      __builtin_prefetch(of);
+    __attribute__((always_inline)) static inline void vyc_tell_object(const PyObject *of) {
+      __builtin_prefetch(of); /* what is read of it may be in two lines */
       __builtin_prefetch((const char *)of + 56);
     }
-    __attribute__((always_inline)) static inline void vyc_tell_row(PyObject *const *rows, size_t left, size_t row_ahead, size_t items_ahead) {
+    __attribute__((always_inline)) static inline void vyc_tell_row(
+        PyObject *const *rows, size_t left, size_t row_ahead, size_t items_ahead) {
       if (row_ahead < left) vyc_tell_object(rows[row_ahead]);
       if (items_ahead >= left || !PyTuple_CheckExact(rows[items_ahead])) return;
       const PyTupleObject *row = (const PyTupleObject *)rows[items_ahead];

@@ -69,7 +69,8 @@ cdef class WorkerHandle:
     def __init__(self, PreparedKernel entry not None, tuple kernels not None, tuple given not None,
                  PreparedKernel clearing not None, uint64_t idle_ns, uint64_t busy_ns, uint32_t first,
                  uint32_t blocks) -> None:
-        """`kernels`: Dispatchers, by number; `given`: what else callers may name them by. `clearing` writes 0 to bytes."""
+        """`kernels`: Dispatchers, by number; `given`: what else callers may name them by; `clearing` writes 0 to bytes.
+        """
         cdef vyc_worker_desc desc
         cdef vyc_prepared *prepared[MOST_KERNELS]
         cdef Py_ssize_t i, count = len(kernels)

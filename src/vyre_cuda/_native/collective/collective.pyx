@@ -9,13 +9,14 @@ from threading import get_ident, main_thread
 
 from vyre_cuda._native.collective.c_collective cimport (
     VYC_ALL_GATHER, VYC_ALL_REDUCE, VYC_ALL_TO_ALL, VYC_BROADCAST, VYC_COMMUNICATOR_ID_BYTES, VYC_ELEMENT_U8,
-    VYC_RECEIVE,
-    VYC_REDUCE_SCATTER, VYC_SEND, vyc_collective, vyc_collectives_begin, vyc_collectives_cancel,
-    vyc_collectives_end, vyc_communicator, vyc_communicator_abort, vyc_communicator_check, vyc_communicator_close,
-    vyc_communicator_create, vyc_communicator_left, vyc_communicator_release, vyc_communicator_run, vyc_communicator_state,
-    vyc_communicator_watch, vyc_nccl_ask, vyc_nccl_open, vyc_nccl_unique_id, vyc_nccl_version, VYC_ONE_SHOT_BLOCK_BYTES,
-    VYC_INBOX_HANDLE_BYTES, vyc_collectives_run, vyc_one_shot_add, vyc_one_shot_connect, vyc_one_shot_leave,
-    vyc_one_shot_left, vyc_one_shot_limit, vyc_one_shot_open, vyc_one_shot_share,
+    VYC_INBOX_HANDLE_BYTES, VYC_ONE_SHOT_BLOCK_BYTES, VYC_RECEIVE, VYC_REDUCE_SCATTER, VYC_SEND,
+    vyc_collective, vyc_collectives_begin, vyc_collectives_cancel, vyc_collectives_end, vyc_collectives_run,
+    vyc_communicator, vyc_communicator_abort, vyc_communicator_check, vyc_communicator_close,
+    vyc_communicator_create, vyc_communicator_left, vyc_communicator_release, vyc_communicator_run,
+    vyc_communicator_state, vyc_communicator_watch,
+    vyc_nccl_ask, vyc_nccl_open, vyc_nccl_unique_id, vyc_nccl_version,
+    vyc_one_shot_add, vyc_one_shot_connect, vyc_one_shot_leave, vyc_one_shot_left, vyc_one_shot_limit,
+    vyc_one_shot_open, vyc_one_shot_share,
 )
 from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.collective.c_collective cimport VYC_MOST_TOGETHER
@@ -152,7 +153,7 @@ cdef class Member:
         """Give one collective of `count` elements (see vyc_collective) to a stream."""
         cdef vyc_collective w
         cdef Stream on = stream_of(self.context, stream)
-        cdef tuple keep = collective_of(&w, (kind, type, op, peer, source, out, count))
+        cdef tuple _keep = collective_of(&w, (kind, type, op, peer, source, out, count))
         cdef vyc_status status
         if on is not None:
             w.stream = on._h
@@ -167,7 +168,7 @@ cdef class Member:
     def check(self, tuple part=None) -> None:
         """Refuse what cannot be a step of a graph; None: refuse if nothing could be given to the device now."""
         cdef vyc_collective w
-        cdef tuple keep = () if part is None else collective_of(&w, part)
+        cdef tuple _keep = () if part is None else collective_of(&w, part)
         self.enter()
         try:
             check(vyc_communicator_check(self._h, NULL if part is None else &w))
@@ -234,7 +235,10 @@ cdef class Member:
         cdef bytes joined = b"".join(handles)
         cdef const uint8_t *data = <const uint8_t *><char *>joined
         if len(handles) != self.size or len(joined) != self.size * VYC_INBOX_HANDLE_BYTES:
-            raise ValueError(f"{len(handles)} handles of {len(joined)} bytes in all, for {self.size} ranks of {VYC_INBOX_HANDLE_BYTES} each")
+            raise ValueError(
+                f"{len(handles)} handles of {len(joined)} bytes in all, "
+                f"for {self.size} ranks of {VYC_INBOX_HANDLE_BYTES} each"
+            )
         self.enter()
         try:
             with nogil:
@@ -362,7 +366,9 @@ cdef class Together:
         if not isinstance(out, Span):
             return 0
         to = <Span>out
-        if to.typenum != source.typenum or to.count != count * (n if kind == VYC_ALL_GATHER or kind == VYC_ALL_TO_ALL else 1):
+        if to.typenum != source.typenum or to.count != count * (
+            n if kind == VYC_ALL_GATHER or kind == VYC_ALL_TO_ALL else 1
+        ):
             return 0
         from_buffer = buffer_of(source)
         to_buffer = from_buffer if to is source else buffer_of(to)

@@ -144,7 +144,8 @@ cdef class Graph:
             vyc_graph_release(self._h)
 
     def own(self, Buffer buffer not None) -> None:
-        """The memory is the graph's alone, and each captured launch has its own; to be called before steps are added."""
+        """The memory is the graph's alone, and each captured launch has its own; to be called before steps are added.
+        """
         check(vyc_graph_own(self._h, buffer._h))
 
     def add_launch(self, PreparedKernel prepared not None, Arguments arguments not None) -> int:
@@ -490,7 +491,8 @@ def launch_together(list graphs not None, list changes, list streams) -> None:
 
 cdef class Replayer:
     """A recording: `_users` are the steps of each symbol, `_values` their values, `_native` the driver's graph or
-    None. `_is_behind`: the next replay with values has more to do than to launch it. Subclasses supply `_replay`, for replays that need more than one launch, and its errors.
+    None. `_is_behind`: the next replay with values has more to do than to launch it. Subclasses supply `_replay`, for
+    replays that need more than one launch, and its errors.
     """
 
     def __init__(self, Context context not None) -> None:
