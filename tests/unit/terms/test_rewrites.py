@@ -307,6 +307,17 @@ def test_a_step_in_a_loop_belongs_to_its_statement_also_where_it_is_computed_bef
     assert found == [(2, "add(c, u32:0)", "c"), (3, "add(t, u32:0)", "t")]
 
 
+@pytest.mark.parametrize("named", ["let t", "var t"])
+def test_a_name_is_not_used_behind_its_block_even_where_that_is_always_run(named: str) -> None:
+    block = f"if less(u32:1, u32:2)\n  {named} = multiply(c, u32:3)\n  store h[t], w\nend\n"
+    outer = "store h[i], add(multiply(c, u32:3), u32:0)"
+    found = [(each.before, each.after) for each in vc.rewrites(vc.parse(HEADER + block + outer + "\n"))]
+
+    assert found[-1] == ("add(multiply(c, u32:3), u32:0)", "multiply(c, u32:3)")
+    within = block.replace("end\n", f"  {outer}\nend\n")
+    assert steps(within)[-1] == ("identity", "add(multiply(c, u32:3), u32:0)", "t")
+
+
 def assert_the_same_is_computed_for_who_asks(program: vc.Program) -> None:
     options = {"precision": "ieee", "bounds": "check", "debug": False}
     silent, asked = (made(program, Target.parse("sm_90"), **options) for made in (Lowering, RecordedLowering))

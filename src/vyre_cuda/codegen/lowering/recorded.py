@@ -16,7 +16,7 @@ from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.codegen.terms.reasons import reason
 from vyre_cuda.codegen.terms.recorded import Asked, RecordedTerms, Step
 from vyre_cuda.codegen.terms.words import Words
-from vyre_cuda.ir.core.nodes import Apply, Expr, Load, Local, Source, Stmt
+from vyre_cuda.ir.core.nodes import Apply, Expr, Load, Local, Source, Stmt, Var
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.text.text import format_expr, format_statement
 from vyre_cuda.records import dataclass, replace
@@ -76,6 +76,7 @@ class _Named:
     class_: int
     rewrites: list[Rewrite]
     is_needed: bool = False
+    has_ended: bool = False  # its block, which has no scope of its own where the condition is known
 
 
 class RecordedExpressions(Expressions):
@@ -83,6 +84,7 @@ class RecordedExpressions(Expressions):
 
     __slots__ = (
         "_at",
+        "_ended_vars",
         "_extraction",
         "_leaves",
         "_lets",
@@ -117,10 +119,23 @@ class RecordedExpressions(Expressions):
         self._lets_of: dict[int, list[_Named]] = {}  # by the class that they had when they were made
         self._ready: list[_Named] = []  # lets of constants and leaves that were read
         self._told: set[Step] = set()
+        self._ended_vars: set[str] = set()
+
+    def begin_block(self) -> int:
+        """The mark that `end_block` takes."""
+        return len(self._lets)
+
+    def end_block(self, statements: tuple[Stmt, ...], mark: int) -> None:
+        """What these statements have named has no name behind them."""
+        for let in self._lets[mark:]:
+            let.has_ended = True
+        self._ended_vars.update(each.name for each in statements if isinstance(each, Var))
 
     def at(self, number: int, statement: Stmt) -> None:
         """The following expressions are those of this statement."""
         self._number = number
+        if isinstance(statement, Var):
+            self._ended_vars.discard(statement.name)
         self._shown = (format_statement(statement).splitlines()[0], statement.source)
 
     def start_statement(self) -> None:
@@ -269,15 +284,16 @@ class RecordedExpressions(Expressions):
         """The let that has a class, what is given with the launch, or the var that holds it now."""
         find, terms = self.terms.find, self.terms
         class_ = find(class_)
-        lets = self._lets_named(class_)
-        if lets:
-            return lets[0].local
+        let = next((each for each in self._lets_named(class_) if not each.has_ended), None)
+        if let is not None:
+            return let.local
         if terms.ops[class_] == "leaf":
             expr, _ = self._leaves[terms.attrs[class_]]
             if not isinstance(expr, (Load, Local)):
                 return expr
         type_ = terms.types[class_]
-        return next((Local(type_, name) for name, held in self.locals.state.items() if find(held) == class_), None)
+        held = (name for name, now in self.locals.state.items() if find(now) == class_)
+        return next((Local(type_, name) for name in held if name not in self._ended_vars), None)
 
     def _leaf(self, value: int) -> Expr:
         """What a leaf stands for; a var or an element that may have changed since has an apostrophe."""
@@ -300,6 +316,14 @@ class RecordedLowering(Lowering):
 
     def _make_expressions(self, program: Program) -> Expressions:
         return RecordedExpressions(self.builder, self.memory, program)
+
+    def _block(self, statements: tuple[Stmt, ...]) -> bool:
+        expressions = self._expressions
+        assert isinstance(expressions, RecordedExpressions)
+        mark = expressions.begin_block()
+        falls = super()._block(statements)
+        expressions.end_block(statements, mark)
+        return falls
 
     def _number(self, statement: Stmt) -> None:
         super()._number(statement)
