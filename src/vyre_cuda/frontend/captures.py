@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass
 
@@ -141,13 +142,42 @@ def can_be_written(array: np.ndarray[Any, Any]) -> bool:
         return True
 
 
-def constant_key(value: Any) -> Any:
-    """The key of a `vc.const`. TypeError if it cannot be one."""
+def constant_key(name: str, value: Any) -> Any:
+    """The key of a `vc.const` of that name. TypeError if it cannot be one."""
+    try:
+        hash(value)
+    except TypeError:
+        remedy = "pass it as a parameter, vc.In[type]" if isinstance(value, np.ndarray) else "write a tuple"
+        raise TypeError(
+            f"{name} is {type_name(value)}; a vc.const needs a value that can be hashed: {remedy}"
+        ) from None
+    return _object_key(value)
+
+
+def _object_key(value: Any, nested: int = 0) -> Any:
+    """`key_of`, and of objects with an equality of their own, what they hold: P(1), P(True) and P(1.0) may be equal."""
     key = key_of(value)
-    if not isinstance(key, Same) or isinstance(value, (FunctionType, ModuleType, type)):
+    kind: Any = type(value)
+    if not isinstance(key, Same) or kind.__eq__ is object.__eq__ or nested > _MOST_NESTED:
         return key
-    hash(value)
-    return type(value), value
+    if isinstance(value, frozenset):
+        return kind, frozenset(_object_key(each, nested + 1) for each in value)
+    try:
+        hash(value)
+    except TypeError:
+        return key
+    held = tuple((name, _object_key(part, nested + 1)) for name, part in sorted(_contents(value).items()))
+    return kind, value, held
+
+
+def _contents(value: Any) -> dict[str, Any]:
+    """The attributes that an object has itself, in its namespace or in slots."""
+    found: dict[str, Any] = dict(getattr(value, "__dict__", {}))
+    for base in type(value).__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, MemberDescriptorType) and hasattr(value, name):
+                found[name] = getattr(value, name)
+    return found
 
 
 def is_fixed(value: Any) -> bool:

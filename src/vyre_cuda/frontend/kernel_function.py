@@ -144,7 +144,7 @@ class KernelFunction(FunctionDispatcher, ProgramSource):
         with self._building:
             definition = self._defined()
             captured = tuple(state_of(capture.value()) for capture in self._captures(given))
-            constants = tuple(constant_key(value) for value in given.constants.values())
+            constants = tuple(constant_key(name, value) for name, value in given.constants.items())
             key = (tuple(given.types.values()), constants, captured)
             found = self._programs.get(key)
             if found is None:

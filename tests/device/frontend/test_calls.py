@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -95,6 +96,54 @@ def test_constants_are_given_by_position_by_name_or_by_default() -> None:
         assert between(X, 50, 55).sum() == X[50:56].sum()
         assert between(X, lo=50, hi=55).sum() == X[50:56].sum()
         assert between(X, 50, hi=52).sum() == X[50:53].sum()
+
+
+@dataclass(frozen=True)
+class _Held:
+    value: object
+
+
+class _Slotted:
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Slotted) and other.value == self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+@pytest.mark.parametrize("made", [_Held, _Slotted, lambda value: _Held(_Held(value)), lambda value: frozenset([value])])
+def test_equal_objects_that_hold_other_numbers_are_other_programs(made: Callable[[object], Any]) -> None:
+    def held(given: Any) -> Any:
+        while not isinstance(given, (bool, int, float)):
+            (given,) = given if isinstance(given, frozenset) else (given.value,)
+        return given
+
+    @vc.kernel(block=1)
+    def kinds(given: vc.const) -> None:
+        out = vc.output(vc.i32, 1)
+        number = held(given)
+        out[0] = (bool, int, float).index(type(number)) * 2 + int(math.copysign(1, number) < 0)
+
+    shown = [kinds(made(number)).tolist() for number in (True, 1, 1.0, 0.0, -0.0)]
+    assert shown == [[0], [2], [4], [4], [5]]
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"), [([1, 2], "given is a list; .*: write a tuple"), (np.zeros(2), "given is an ndarray; .*vc.In")]
+)
+def test_a_const_that_can_change_is_refused_with_its_name(given: Any, remedy: str) -> None:
+    @vc.kernel(block=1)
+    def first(given: vc.const) -> None:
+        out = vc.output(vc.i32, 1)
+        out[0] = given[0]
+
+    with pytest.raises(TypeError, match=remedy):
+        first(given)
 
 
 def test_constants_of_other_types_are_other_programs() -> None:
