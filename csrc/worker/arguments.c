@@ -3,7 +3,7 @@
 
 #include "worker.h"
 
-#define CLEAR_MOST (WORKER_SLOTS - 1)
+#define CLEAR_MOST (WORKER_ROOM - 1)
 #define SLAB_LEAST UINT64_C(16384) /* bytes */
 #define UNSPECIFIED_BYTE 0xa5 /* as VYC_UNSPECIFIED_BYTE of submissions */
 

@@ -266,7 +266,7 @@ vyc_status vyc__call_submit(vyc_worker_call *call, uint32_t kernel, const vyc_ru
         status = vyc__fail(VYC_E_TIMEOUT, "worker",
                            "kernel %s: the calls before it that it waits for, %u of them or some "
                            "with the same arrays, have not ended in the time allowed: allow more",
-                           call->prepared->name, WORKER_SLOTS);
+                           call->prepared->name, WORKER_ROOM);
     } while (status == VYC_NOT_READY);
   }
   if (VYC_LIKELY(status == VYC_OK)) {

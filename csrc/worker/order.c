@@ -99,7 +99,7 @@ uint32_t vyc__worker_place(vyc_worker_call *call, uint32_t count, const uint32_t
     }
   }
   call->parts[0].ring = ring;
-  return VYC_LIKELY(vyc__ring_has_room(ring, count)) ? 1 : 0;
+  return VYC_LIKELY(vyc__ring_takes(ring, count)) ? 1 : 0;
 }
 
 void vyc__worker_let_go(vyc_worker_call *call) {

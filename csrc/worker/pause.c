@@ -39,22 +39,13 @@ vyc_status vyc__worker_finish(vyc_worker *worker, vyc_pace *pace) {
 
 /* ---- stops ----------------------------------------------------------------------------------- */
 
-static bool try_stop(vyc_ring *ring) {
+static uint32_t give_stop(vyc_ring *ring) {
   vyc_claim *claim = &ring->worker->claim;
   vyc__claim_take(claim);
-  const bool stops = vyc__ring_stop(ring);
+  vyc__ring_stop(ring);
+  const uint32_t due = ring->due;
   vyc__claim_drop(claim);
-  return stops;
-}
-
-/* While the ring is full, only the driver knows of a fault. */
-static vyc_status stop_ring(vyc_ring *ring, vyc_pace *pace) {
-  while (!try_stop(ring)) {
-    VYC_TRY(vyc__pace(ring->worker->child.context, pace));
-    const vyc_status status = vyc__pace_sleeps(pace) ? vyc__ring_ask(ring, NULL) : VYC_NOT_READY;
-    if (status != VYC_NOT_READY) return status;
-  }
-  return VYC_OK;
+  return due;
 }
 
 static bool is_running(vyc_worker *worker) {
@@ -66,7 +57,7 @@ static bool is_running(vyc_worker *worker) {
 static vyc_status leave_device(vyc_worker *worker, int64_t timeout_ns) {
   vyc_context *context = worker->child.context;
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
-  EACH_RING(ring, worker) VYC_TRY(stop_ring(ring, &pace));
+  EACH_RING(ring, worker) give_stop(ring);
   /* Their last instructions, or a fault. */
   EACH_RING(ring, worker)
   if (ring->stream != NULL)
@@ -92,21 +83,12 @@ vyc_status vyc__worker_stop(vyc_worker *worker, int64_t timeout_ns) {
   return runs ? leave_device(worker, timeout_ns) : vyc__behind_finish(worker, timeout_ns);
 }
 
-static uint32_t stop_behind_due(vyc_ring *ring) {
-  vyc_claim *claim = &ring->worker->claim;
-  vyc__claim_take(claim);
-  vyc__ring_stop(ring);
-  const uint32_t due = ring->due;
-  vyc__claim_drop(claim);
-  return due;
-}
-
 /* What is left of the calls that are due; the stop behind them comes first, so that others wait. */
 static vyc_status finish_due(vyc_ring *ring, vyc_pace *pace) {
   const vyc_worker *worker = ring->worker;
   const vyc_context *context = worker->child.context;
   for (;;) {
-    const uint32_t due = stop_behind_due(ring);
+    const uint32_t due = give_stop(ring);
     if (atomic_load(&worker->pauses) == 0 || atomic_load(&context->closed)) return VYC_OK;
     const vyc_status status = look_on(ring, due);
     if (status != VYC_NOT_READY) return status;
@@ -114,21 +96,23 @@ static vyc_status finish_due(vyc_ring *ring, vyc_pace *pace) {
   }
 }
 
-/* All blocks get their stop before one of them is waited for. */
 static vyc_status leave_after_due(vyc_worker *worker, int64_t timeout_ns) {
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
-  EACH_RING(ring, worker) try_stop(ring);
   EACH_RING(ring, worker) VYC_TRY(finish_due(ring, &pace));
   return leave_device(worker, vyc__pace_left(&pace));
 }
 
-/* The calls up to now are due, unless there is a pause already, whose end later calls wait for. */
+/* The calls up to now are due, unless there is a pause already, whose end later calls wait for. All
+ * blocks get their stop before one of them is waited for, and before another call comes. */
 vyc_status vyc__worker_pause(vyc_worker *worker, int64_t timeout_ns) {
   vyc__claim_take(&worker->claim);
   if (atomic_fetch_add(&worker->pauses, 1) == 0)
     EACH_RING(ring, worker) ring->due = *ring->next - 1;
   bool leaves = count_pause(worker);
-  EACH_RING(ring, worker) leaves |= !vyc__ring_is_answered(ring, ring->due);
+  EACH_RING(ring, worker) {
+    leaves |= !vyc__ring_is_answered(ring, ring->due);
+    vyc__ring_stop(ring);
+  }
   vyc__claim_drop(&worker->claim);
   return leaves ? leave_after_due(worker, timeout_ns) : vyc__behind_finish(worker, timeout_ns);
 }

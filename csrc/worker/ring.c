@@ -63,12 +63,6 @@ bool vyc__ring_is_empty(const vyc_ring *ring) {
   return vyc__ring_is_answered(ring, *ring->next - 1);
 }
 
-bool vyc__ring_has_room(const vyc_ring *ring, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    if (!vyc__ring_is_answered(ring, *ring->next + i - WORKER_SLOTS)) return false;
-  return true;
-}
-
 /* Whether all words of the slot are to be written, the unused ones as 0. */
 static bool is_refreshed(uint32_t number) { return (number & 0x7fffffffu) < WORKER_SLOTS; }
 
@@ -125,14 +119,10 @@ void vyc__ring_take_back(vyc_ring *ring, uint32_t before) {
   *ring->next = before;
 }
 
+/* ---- stops ----------------------------------------------------------------------------------- */
+
 static bool comes_to_stop(const vyc_ring *ring) {
   return ring->has_stop && !vyc__ring_is_answered(ring, ring->stop);
-}
-
-bool vyc__ring_keeps_back(const vyc_ring *ring, uint32_t number) {
-  if ((int32_t)(number - ring->due) <= 0) return false;
-  if (!vyc__ring_is_running(ring)) return true;
-  return comes_to_stop(ring) && (int32_t)(number - ring->stop) > 0;
 }
 
 /* While the caller has paused the worker; `due` is of no meaning else, and may be older than
@@ -141,17 +131,38 @@ static bool has_due(const vyc_ring *ring) {
   return atomic_load(&ring->worker->pauses) != 0 && !vyc__ring_is_answered(ring, ring->due);
 }
 
-/* A launch comes to all that is in the ring, so one stop is enough for whoever asks for one; and a
- * launch that has ended before it came to its stop leaves it to the next one. */
-bool vyc__ring_stop(vyc_ring *ring) {
+/* A launch comes to all that is in the ring, so one stop is enough for whoever asks for one; one
+ * that has answered it has yet to note its end. A launch that has ended before it came to its stop
+ * leaves it to the next one. There is room, for calls leave a slot free; and where there was a stop
+ * before, it has been answered with all that was before it. */
+void vyc__ring_stop(vyc_ring *ring) {
   static const uint32_t grid[3] = {1, 1, 1};
-  if (!vyc__ring_is_running(ring) && !has_due(ring)) return true;
-  if (comes_to_stop(ring)) return true;
-  if (!vyc__ring_has_room(ring, 1)) return false;
+  const bool runs = vyc__ring_is_running(ring);
+  if (!runs && !has_due(ring)) return;
+  if (runs ? ring->has_stop : comes_to_stop(ring)) return;
   ring->stop = vyc__ring_put(ring, &(worker_slot){.kernel = WORKER_STOP, .grid = grid});
   ring->has_stop = true;
-  return true;
 }
+
+/* Whether no launch comes to what is put next. A stop from before the pause does not keep one for
+ * calls that are due away: then there is none behind these yet. */
+static bool is_shut(vyc_ring *ring) {
+  vyc__ring_stop(ring);
+  if (!vyc__ring_is_running(ring) && !has_due(ring)) return true;
+  return (int32_t)(ring->stop - ring->due) > 0;
+}
+
+/* Calls are answered one after the other, so the last one tells. */
+bool vyc__ring_takes(vyc_ring *ring, uint32_t count) {
+  if (VYC_UNLIKELY(atomic_load(&ring->worker->pauses) != 0) && !is_shut(ring)) return false;
+  return vyc__ring_is_answered(ring, *ring->next + count - WORKER_SLOTS);
+}
+
+bool vyc__ring_keeps_back(const vyc_ring *ring, uint32_t number) {
+  return (int32_t)(number - ring->due) > 0;
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
 
 bool vyc__ring_is_running(const vyc_ring *ring) {
   const uint32_t launch = atomic_load_explicit(&ring->launch, memory_order_acquire);
@@ -246,6 +257,7 @@ vyc_status vyc__ring_go_on(vyc_ring *ring, vyc_scope *scope) {
   if (VYC_LIKELY(vyc__ring_is_running(ring)) || is_kept_away(ring)) return VYC_OK;
   vyc_worker *worker = ring->worker;
   VYC_TRY(vyc__worker_enter(worker->child.context, scope));
+  vyc__ring_stop(ring); /* behind calls that are due in a pause, for which this is */
   return launch_it(ring, (stay){worker->idle_ns, busy_ns(worker), *ring->next - WORKER_SLOTS - 1});
 }
 

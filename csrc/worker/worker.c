@@ -98,10 +98,22 @@ static vyc_status check_kernel(const vyc_prepared *kernel, const vyc_prepared *e
   return VYC_OK;
 }
 
+/* The device compares them as signed numbers. */
+static vyc_status check_times(const vyc_worker_desc *desc) {
+  VYC_REQUIRE_IN("worker", desc->idle_ns > 0 && desc->idle_ns <= INT64_MAX);
+  const uint64_t busy_ns = desc->busy_ns;
+  if (busy_ns == 0 || (busy_ns >= WORKER_BUSY_LEAST_NS && busy_ns <= INT64_MAX)) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "worker",
+                   "busy_ns is %llu: give 0 for %llu, or from %llu to the largest int64_t",
+                   (unsigned long long)busy_ns, (unsigned long long)WORKER_BUSY_NS,
+                   (unsigned long long)WORKER_BUSY_LEAST_NS);
+}
+
 static vyc_status check_desc(const vyc_prepared *entry, const vyc_worker_desc *desc) {
   VYC_REQUIRE_IN("worker", desc != NULL && desc->struct_size >= sizeof *desc);
   VYC_REQUIRE_IN("worker", desc->kernel_count >= 1 && desc->kernel_count <= 64);
-  VYC_REQUIRE_IN("worker", desc->kernels != NULL && desc->idle_ns > 0);
+  VYC_REQUIRE_IN("worker", desc->kernels != NULL);
+  VYC_TRY(check_times(desc));
   VYC_REQUIRE_IN("worker", desc->blocks <= WORKER_MOST_BLOCKS);
   VYC_REQUIRE_IN("worker", (uint64_t)entry->block[0] * entry->block[1] * entry->block[2] >= 32);
   for (uint32_t i = 0; i < desc->kernel_count; i++) VYC_TRY(check_kernel(desc->kernels[i], entry));

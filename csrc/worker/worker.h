@@ -6,6 +6,7 @@
 
 /* As in codegen/emit/resident.py. */
 #define WORKER_SLOTS 64u
+#define WORKER_ROOM (WORKER_SLOTS - 1) /* for calls; so there is always room for a stop */
 #define WORKER_WITHHELD 32u /* so much lower is the number of a call that is not to begin yet */
 #define WORKER_SLOT_WORDS 32u
 #define WORKER_HEADER_WORDS 4u
@@ -18,6 +19,8 @@
 #define WORKER_END_BUSY 0xfffeu
 #define WORKER_END_IDLE 0xfffdu
 #define WORKER_BUSY_NS UINT64_C(10000000)
+/* With less, a launch could end before it has looked for its first call. */
+#define WORKER_BUSY_LEAST_NS UINT64_C(10000)
 #define WORKER_MOST_BLOCKS 32u
 /* Blocks of a grid that is spread, at least, and for each part: on an H200 a block of 1,024 threads
  * that adds arrays takes 0.26 us; that there are parts costs a call some 0.8 us, and each of them
@@ -42,7 +45,7 @@ typedef struct vyc_ring {
   uint32_t noted; /* the last launch of which it is counted why it has ended */
   uint32_t due; /* the last call that it takes while the caller has paused the worker */
   uint32_t stop; /* the number of its last stop */
-  bool has_stop; /* which may not have been answered; there is no other one */
+  bool has_stop; /* of the last launch, or of the next one; there is no other one */
 } vyc_ring;
 
 /* Where a call is, or a part of it: the number is that of its last slot in the ring. */
@@ -145,8 +148,9 @@ struct vyc_worker {
 
 uint64_t vyc__ring_bytes(void); /* of one */
 void vyc__ring_begin(vyc_ring *ring, uint32_t first);
-/* The caller has the claim: whether so many more calls have room. */
-bool vyc__ring_has_room(const vyc_ring *ring, uint32_t count);
+/* The caller has the claim: whether so many slots of a call have room now. While the caller has
+ * paused the worker, there is room behind a stop that is behind the calls that are due. */
+bool vyc__ring_takes(vyc_ring *ring, uint32_t count);
 /* The caller has the claim: whether all its calls have been answered. */
 bool vyc__ring_is_empty(const vyc_ring *ring);
 /* What a slot says. */
@@ -170,7 +174,7 @@ uint64_t vyc__ring_answer(const vyc_ring *ring, uint32_t number);
  * on were not put. */
 void vyc__ring_take_back(vyc_ring *ring, uint32_t before);
 /* The caller has the claim and has paused the worker: the call waits for the end of the pause, and
- * no launch that runs comes to it. */
+ * no launch comes to it before: see vyc__ring_takes. */
 bool vyc__ring_keeps_back(const vyc_ring *ring, uint32_t number);
 /* The same, and the call has not been answered: it does nothing. */
 void vyc__ring_empty(vyc_ring *ring, uint32_t number);
@@ -192,9 +196,9 @@ vyc_status vyc__ring_go_on(vyc_ring *ring, vyc_scope *scope);
 vyc_status vyc__ring_go_until(vyc_ring *ring, uint32_t last);
 /* VYC_NOT_READY, or the fault that has ended it, which only the driver can report. */
 vyc_status vyc__ring_ask(const vyc_ring *ring, vyc_scope *scope);
-/* The caller has the claim. True: the launch that runs will come to a stop, or none does and no
- * call is due. */
-bool vyc__ring_stop(vyc_ring *ring);
+/* The caller has the claim. The launch that runs, or the next one for calls that are due, comes to
+ * a stop. */
+void vyc__ring_stop(vyc_ring *ring);
 /* The caller has the claim. Counts the end of the last launch, once. */
 void vyc__ring_note_end(vyc_ring *ring);
 /* The thread may make driver calls. */

@@ -41,6 +41,7 @@ typedef struct resident {
   uint32_t call; /* the next one, once it has begun */
   uint32_t served;
   bool answered; /* but not run, by a defect: the call is `taken` */
+  bool stopped; /* a stop is answered, and the end is not noted yet */
   uint32_t taken[32];
 } resident;
 

@@ -48,7 +48,8 @@ static bool may_leave(const resident *r) { return (int32_t)(call_of(r) - r->unti
 
 bool resident_is_called(const work *w) {
   uint32_t content[SLOT_WORDS];
-  return w->resident.answered || take_slot(&w->resident, call_of(&w->resident), content);
+  return w->resident.answered || w->resident.stopped ||
+         take_slot(&w->resident, call_of(&w->resident), content);
 }
 
 bool resident_can_go_on(const work *w) {
@@ -130,6 +131,7 @@ bool resident_step(work *w) {
     r->call++;
     return false;
   }
+  if (r->stopped) return end(r, STOP);
   const bool is_called = take_slot(r, r->call, content);
   if (r->served >= BUSY_CALLS && may_leave(r)) {
     if (is_called && the_model->plant == MODEL_LOSES_CALL) r->call++;
@@ -137,7 +139,8 @@ bool resident_step(work *w) {
   }
   if (is_called && content[0] >> 8 == STOP) {
     answer(r, r->call++);
-    return end(r, STOP);
+    r->stopped = true;
+    return false;
   }
   if (!is_called) return end(r, END_IDLE);
   serve(w, content);

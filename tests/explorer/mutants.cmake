@@ -108,7 +108,8 @@ vyc_mutant(forgets-reports-of-tries memory/marks.c fail-read:launch-call-order
 ]=] "")
 vyc_mutant(stops-again worker/ring.c worker-awaited-past-stop:worker-pause
   "the schedule does not end"
-  [=[if (comes_to_stop(ring)) return true;]=] "")
+  [=[  if (runs ? ring->has_stop : comes_to_stop(ring)) return;
+]=] "")
 vyc_mutant(goes-until-stop worker/ring.c worker-awaited-past-stop:worker-pause
   "the schedule does not end"
   [=[return ring->has_stop ? launch_it(ring, until) : VYC_OK;]=] [=[return VYC_OK;]=])
@@ -121,6 +122,14 @@ vyc_mutant(runs-emptied worker/ring.c worker-call-withdrawn:worker-pause
   "call of a worker that is withdrawn .* has run"
   [=[  put_word(slot_of(ring, number), 1, number, 0);
 ]=] "")
+vyc_mutant(withdraws-late worker/ring.c worker-call-withdrawn-early:launch
+  "call of a worker that is withdrawn .* has run"
+  [=[return (int32_t)(number - ring->due) > 0;]=]
+  [=[return (int32_t)(number - ring->due) > 0 &&
+         (!vyc__ring_is_running(ring) || comes_to_stop(ring));]=])
+vyc_mutant(takes-in-pause worker/ring.c worker-call-kept:launch
+  "call of a worker in a pause .* has run before its end"
+  [=[  return (int32_t)(ring->stop - ring->due) > 0;]=] [=[  return true;]=])
 vyc_mutant(pauses-early worker/pause.c worker-pause-behind:launch
   "a pause has ended before a call that was submitted before it"
   [=[  EACH_RING(ring, worker) VYC_TRY(finish_due(ring, &pace));

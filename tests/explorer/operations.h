@@ -111,6 +111,8 @@
   X("worker-pause-again", worker_pause_again)                                                      \
   X("worker-pause-behind", worker_pause_behind)                                                    \
   X("worker-call-withdrawn", worker_call_withdrawn)                                                \
+  X("worker-call-withdrawn-early", worker_call_withdrawn_early)                                    \
+  X("worker-call-kept", worker_call_kept)                                                          \
   X("worker-close", worker_close)                                                                  \
   X("worker-fault", worker_fault)                                                                  \
   X("worker-made", worker_made)                                                                    \

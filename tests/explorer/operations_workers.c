@@ -266,11 +266,9 @@ void operate_worker_pause_behind(uint32_t thread) {
   }
 }
 
-/* A call that was left in a pause does not run when the worker comes to where it was. */
-void operate_worker_call_withdrawn(uint32_t thread) {
+static void withdraw(uint32_t thread) {
   scene *s = the_scene();
   vyc_ticket *ticket = NULL;
-  if (!scene_pause_worker()) return;
   const uint32_t number = leave_call(&ticket, "call of a worker that is withdrawn", thread, 1);
   vyc_ticket_release(ticket);
   if (ticket != NULL) {
@@ -279,6 +277,63 @@ void operate_worker_call_withdrawn(uint32_t thread) {
   }
   scene_resume_worker();
   call("call of a worker behind one that was withdrawn", &s->x, &s->own[thread]);
+}
+
+/* A call that was left in a pause does not run when the worker comes to where it was. */
+void operate_worker_call_withdrawn(uint32_t thread) {
+  if (scene_pause_worker()) withdraw(thread);
+}
+
+/* Nor one that was left while a launch ends at the stop. */
+void operate_worker_call_withdrawn_early(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_ticket *ticket = NULL;
+  vyc_status status;
+  const uint32_t before = leave_call(&ticket, "call of a worker before a pause", thread, 1);
+  if (before != 0 && begin_pause(&status)) withdraw(thread);
+  vyc_ticket_release(ticket);
+  if (before != 0) s->order.list[before].failed |= s->pauses > 1;
+}
+
+/* Nobody waits for the pause, and the stop of an earlier one may come before the calls that are
+ * due: what is submitted in the pause waits for its end. */
+static void submit_in_pause(uint32_t thread, vyc_ticket *due, bool is_alone) {
+  scene *s = the_scene();
+  uint64_t in = SCENE_INPUT + thread, result = UINT64_MAX;
+  scene_run run;
+  vyc_ticket *ticket = NULL;
+  const uint32_t number = enter_host("call of a worker in a pause", SCENE_ANY_KERNELS);
+  take_host(&run, &in, &result, number);
+  s->input[number] = in;
+  s->kept |= UINT64_C(1) << number;
+  vyc_status status = vyc_worker_submit(s->worker, &ticket, 0, &run.run);
+  if (status == VYC_OK && is_alone) vyc_ticket_wait(due, -1);
+  if (status == VYC_OK && is_alone && !s->worker_closing) {
+    scene_ok(vyc_worker_pause_wait(s->worker, -1), "a wait for a pause");
+    if (!s->worker_closing) check_paused();
+  }
+  s->kept &= ~(UINT64_C(1) << number);
+  scene_resume_worker();
+  if (status == VYC_OK) status = vyc_ticket_wait(ticket, -1);
+  vyc_ticket_release(ticket);
+  leave(number, status, result);
+}
+
+void operate_worker_call_kept(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_ticket *tickets[2] = {NULL, NULL};
+  uint32_t calls[2];
+  vyc_status status;
+  calls[0] = leave_call(&tickets[0], "call of a worker before two pauses", thread, 1);
+  bool goes_on = calls[0] != 0 && begin_pause(&status);
+  if (goes_on) scene_resume_worker();
+  calls[1] = goes_on ? leave_call(&tickets[1], "call of a worker between them", thread, 1) : 0;
+  goes_on = calls[1] != 0 && begin_pause(&status);
+  if (goes_on) submit_in_pause(thread, tickets[1], s->pauses == 2);
+  for (uint32_t i = 0; i < 2; i++) {
+    vyc_ticket_release(tickets[i]);
+    if (calls[i] != 0) s->order.list[calls[i]].failed |= s->pauses > 2;
+  }
 }
 
 void operate_worker_close(uint32_t thread) {

@@ -130,6 +130,7 @@ typedef struct scene {
   uint32_t pauses; /* operations that pause it, or did */
   bool worker_closing;
   uint64_t withdrawn; /* calls that were left while it was paused */
+  uint64_t kept; /* calls that wait for the end of a pause */
   uint64_t faulting; /* operations whose kernel faults */
   bool lost; /* one has */
   vyc_communicator *communicator; /* of one rank */

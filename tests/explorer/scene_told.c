@@ -250,6 +250,8 @@ static void on_runs(model_kernel *kernel) {
   if (kernel->cell != 0) scene_forms_read(s, kernel);
   if ((s->withdrawn >> number & 1) != 0)
     explorer_fail("%s (%u) has run", s->order.list[number].name, number);
+  if ((s->kept >> number & 1) != 0 && !s->closing && !s->worker_closing)
+    explorer_fail("%s (%u) has run before its end", s->order.list[number].name, number);
   if (number != 0) {
     s->order.list[number].executed++;
     if (s->input[number] != 0 && found != s->input[number])

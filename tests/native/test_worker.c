@@ -173,6 +173,16 @@ static void what_is_refused(void) {
   CHECK(vyc_bundled_worker_load(&none, some, 3, context, bundle, "adding", &desc) == VYC_E_INVALID);
   desc.blocks = 33;
   CHECK(vyc_bundled_worker_load(&none, some, 2, context, bundle, "adding", &desc) == VYC_E_INVALID);
+  static const struct {
+    uint64_t idle_ns, busy_ns;
+  } times[] = {{0, 0}, {1, 1}, {1, 9999}, {1, UINT64_MAX}, {UINT64_C(1) << 63, 0}};
+  for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+    desc = DESC;
+    desc.idle_ns = times[i].idle_ns;
+    desc.busy_ns = times[i].busy_ns;
+    CHECK(vyc_bundled_worker_load(&none, some, 2, context, bundle, "adding", &desc) ==
+          VYC_E_INVALID);
+  }
   CHECK(none == NULL && one == NULL && some[0] == NULL && some[1] == NULL);
   prepare_call(&call, 1.0f);
   CHECK(vyc_worker_run(worker, NULL, KERNELS, &call.run) == VYC_E_INVALID);
@@ -195,6 +205,25 @@ static void a_closed_worker_takes_no_call(void) {
   vyc_ticket_release(ticket);
   OK(vyc_worker_close(worker, -1));
   CHECK(vyc_worker_run(worker, NULL, SAXPY, &late.run) == VYC_E_UNAVAILABLE);
+}
+
+/* The shortest and the longest times that are taken: each launch takes a call. */
+static void the_ends_of_its_times(void) {
+  static const struct {
+    uint64_t idle_ns, busy_ns;
+  } times[] = {{1, 10000}, {INT64_MAX, INT64_MAX}};
+  for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+    vyc_worker *const first = worker;
+    vyc_bundled_kernel *own[KERNELS];
+    vyc_worker_desc desc = DESC;
+    desc.idle_ns = times[i].idle_ns;
+    desc.busy_ns = times[i].busy_ns;
+    OK(vyc_bundled_worker_load(&worker, own, KERNELS, context, bundle, "adding", &desc));
+    calls_with_host_arrays_and_buffers();
+    vyc_worker_release(worker);
+    worker = first;
+    for (uint32_t k = 0; k < KERNELS; k++) vyc_bundled_kernel_release(own[k]);
+  }
 }
 
 /* ---- several threads ------------------------------------------------------------------------- */
@@ -269,6 +298,7 @@ int main(int argc, char **argv) {
     a_call_with_many_blocks();
     a_pause_holds_calls_up();
     what_is_refused();
+    the_ends_of_its_times();
     calls_of_many_threads();
     a_closed_worker_takes_no_call();
     end();

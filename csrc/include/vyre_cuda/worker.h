@@ -22,9 +22,11 @@ typedef struct vyc_worker_desc {
   /* Writes 0 to each byte of its one out, number `kernel_count` in the worker; NULL: calls that
    * would have to clear device memory are refused. */
   vyc_prepared *clearing;
-  uint64_t idle_ns; /* without a call, after which it ends, until the next call */
-  uint64_t busy_ns; /* in all, after which it ends between two calls and is launched again; 0: 10
-                       ms. Work of others that waits for the whole device then gets its turn */
+  uint64_t idle_ns; /* without a call, after which it ends, until the next call; not 0 */
+  /* In all, after which it ends between two calls and is launched again; 0: 10 ms. Work of others
+   * that waits for the whole device then gets its turn. At least 10,000, so that each launch takes
+   * a call; this and idle_ns are at most INT64_MAX, which is no limit. VYC_E_INVALID otherwise. */
+  uint64_t busy_ns;
   uint32_t first; /* the number of the first call; they are counted modulo 2^32 */
   /* Blocks of the device that take calls, up to 32; 0: one. Each stays there from its first call
    * on. With several, calls run side by side if none writes device memory that the other uses, and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import vyre_cuda as vc
 from vyre_cuda.runtime.worker.worker import Worker
 from vyre_cuda.testing.emulator import Emulator
 
-from .test_streams import TRIPS, late
+from .test_streams import TRIPS, await_, late
 
 __all__ = ["late"]
 
@@ -32,7 +33,7 @@ device = vc.Device(int(name) if name.isdigit() else name)
 reaching, X = device.compile(programs.reach(), bounds="off"), np.arange(100, dtype=np.uint64)
 worker = Worker(device, [reaching], idle=60.0, busy=60.0)
 worker.pause()
-pending = [worker.submit(reaching, X, far) for _ in range(64)]
+pending = [worker.submit(reaching, X, far) for _ in range(63)]
 worker.resume()
 try:
     pending[-1].done()  # launches it
@@ -100,9 +101,58 @@ def test_what_was_submitted_before_a_pause_goes_on_though_nobody_waits_for_that(
 
 
 @pytest.mark.emulator
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_worker_that_is_paused_with_no_room_runs_nothing_that_comes_later(
+    device: vc.Device, saxpy: vc.Kernel, held: Emulator, times: int
+) -> None:
+    pending: list[vc.Pending] = []
+
+    def submit() -> None:
+        for a in range(100):
+            pending.append(worker.submit(saxpy, X, X, float(a)))
+
+    with Worker(device, [saxpy], idle=LIMIT, busy=LIMIT) as worker:
+        submitting = threading.Thread(target=submit)
+        submitting.start()
+        await_(lambda: len(pending) >= 63)
+        for time in range(times):  # the first stop is before what is submitted behind it
+            with pytest.raises(vc.KernelTimeoutError):
+                worker.pause(timeout=0.05)  # nobody waits for the rest of it
+            due = worker.stats().calls
+            if time + 1 < times:
+                worker.resume()
+        held.set("held", 0)
+        pending[due - 1].result(LIMIT)
+        await_(lambda: worker.stats().running == 0)
+        assert [one.done() for one in pending] == [True] * due + [False] * (len(pending) - due)
+        worker.resume()
+        submitting.join()
+        for a, one in enumerate(pending):
+            np.testing.assert_array_equal(np.float32(a + 1) * X, one.result(LIMIT))
+
+
+@pytest.mark.emulator
+def test_a_launch_for_what_was_submitted_before_a_pause_does_not_stay(
+    device: vc.Device, saxpy: vc.Kernel, held: Emulator
+) -> None:
+    with Worker(device, [saxpy], idle=10 * LIMIT, busy=LIMIT) as worker:
+        worker.submit(saxpy, X, X, 2.0)
+        for turn in range(2):
+            with pytest.raises(vc.KernelTimeoutError):
+                worker.pause(timeout=0.01)  # its stop is before the second call
+            if turn == 0:
+                worker.resume()
+                second = worker.submit(saxpy, X, X, 3.0)
+        held.set("held", 0)
+        np.testing.assert_array_equal(4 * X, second.result(LIMIT))
+        await_(lambda: worker.stats().running == 0)
+        worker.resume()
+
+
+@pytest.mark.emulator
 def test_a_stream_gets_past_a_stop_that_was_left(device: vc.Device, saxpy: vc.Kernel, held: Emulator) -> None:
     stream = device.stream()
-    with Worker(device, [saxpy], idle=LIMIT, busy=1e-9) as worker:
+    with Worker(device, [saxpy], idle=LIMIT, busy=1e-5) as worker:
         first = worker.submit(saxpy, X, X, 2.0)
         with pytest.raises(vc.KernelTimeoutError):
             worker.pause(timeout=0.01)
