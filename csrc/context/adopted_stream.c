@@ -47,7 +47,8 @@ vyc_status vyc__launch_stream_of(vyc_context *context, vyc_launch_stream *on_out
   }
   if (stream->child.context != context)
     return vyc__fail(VYC_E_INVALID, "stream",
-                     "the stream belongs to another device: give one of this device");
+                     "the stream belongs to device %d: give one of device %d",
+                     stream->child.context->caps.ordinal, context->caps.ordinal);
   *on_out = (vyc_launch_stream){stream->target, stream, stream->slot, false};
   return vyc__is_adopted(stream) ? vyc__ask_capture(context, &on_out->captured, stream->target)
                                  : VYC_OK;

@@ -47,7 +47,8 @@ vyc_status vyc__pace(const vyc_context *context, vyc_pace *pace) {
   }
   if (atomic_load_explicit(&context->gone, memory_order_relaxed))
     return vyc__fail(VYC_E_UNAVAILABLE, "close",
-                     "the device was closed during the wait: close it only after the last wait");
+                     "device %d was closed during the wait: close it only after the last wait",
+                     context->caps.ordinal);
   sleep_between(pace);
   return VYC_OK;
 }

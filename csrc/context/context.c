@@ -40,9 +40,9 @@ static vyc_status fail_lost(vyc_context *context) {
   const uint32_t count = vyc__history_text(&context->history, launches, sizeof launches);
   const int first = least((int)strcspn(launches, "\n"), FIRST_BYTES);
   vyc__fail_driver(VYC_E_LOST, operation, result, name,
-                   "the device is lost: %s gave %s. %s%.*s%s. Memory on it is gone and only a new "
+                   "device %d is lost: %s gave %s. %s%.*s%s. Memory on it is gone and only a new "
                    "process can use it again",
-                   operation, name,
+                   context->caps.ordinal, operation, name,
                    count == 0   ? "Every launch is known to have ended before"
                    : count == 1 ? "Only this launch had not ended: "
                                 : "The newest launch that may not have ended: ",
@@ -57,15 +57,16 @@ static void note_lost(vyc_context *context, CUresult result, const char *operati
   if (first) atomic_store(&context->lost_operation, operation);
   atomic_store_explicit(&context->lost, true, memory_order_release);
   if (first)
-    vyc__log(context, VYC_LOG_WARNING, "the device is lost: %s gave %s", operation,
-             vyc__driver_result_name(context->driver, result));
+    vyc__log(context, VYC_LOG_WARNING, "device %d is lost: %s gave %s", context->caps.ordinal,
+             operation, vyc__driver_result_name(context->driver, result));
 }
 
 vyc_status vyc__fail_destroyed(const vyc_context *context) {
-  return vyc__fail(VYC_E_UNAVAILABLE, "destroyed",
-                   "the CUcontext was destroyed by %s while this library used it; everything on it "
-                   "is gone. Open the device again",
-                   context->host.owns_context ? "its owner" : "somebody else");
+  return vyc__fail(
+      VYC_E_UNAVAILABLE, "destroyed",
+      "the CUcontext of device %d was destroyed by %s while this library used it; everything "
+      "on it is gone. Open the device again",
+      context->caps.ordinal, context->host.owns_context ? "its owner" : "somebody else");
 }
 
 /* Calls on a destroyed context return one of these; so may wrong calls on an existing one. */
@@ -118,7 +119,8 @@ static vyc_status fail_unusable(vyc_context *context) {
   if (atomic_load(&context->destroyed)) return vyc__fail_destroyed(context);
   if (atomic_load_explicit(&context->closed, memory_order_acquire))
     return vyc__fail(VYC_E_UNAVAILABLE, "close",
-                     "the device is closed: open it again, and make its arrays and kernels there");
+                     "device %d is closed: open it again, and make its arrays and kernels there",
+                     context->caps.ordinal);
   return fail_lost(context);
 }
 

@@ -53,13 +53,14 @@ static vyc_status give_up(vyc_context *context, int64_t timeout_ns) {
   atomic_store(&context->abandoned, true);
   vyc__abandoned_keep(context);
   leave_all(context);
-  vyc__log(context, VYC_LOG_WARNING, "close abandoned the device: its work has not ended");
+  vyc__log(context, VYC_LOG_WARNING, "close abandoned device %d: its work has not ended",
+           context->caps.ordinal);
   char launches[sizeof((vyc_error *)NULL)->launches];
   vyc__history_text(&context->history, launches, sizeof launches);
   vyc__fail(VYC_E_TIMEOUT, "close",
-            "work on the device has not ended after %.3f s: it was abandoned, and the driver keeps "
+            "work on device %d has not ended after %.3f s: it was abandoned, and the driver keeps "
             "what it uses until the process ends%s%.*s",
-            timeout_ns < 0 ? 0 : (double)timeout_ns * 1e-9,
+            context->caps.ordinal, timeout_ns < 0 ? 0 : (double)timeout_ns * 1e-9,
             launches[0] == '\0' ? "" : "; launched last: ", (int)strcspn(launches, "\n"), launches);
   vyc__fail_launches(launches);
   return VYC_E_TIMEOUT;
@@ -121,8 +122,9 @@ static vyc_status await_close(vyc_context *context, int64_t timeout_ns) {
     if (status == VYC_NOT_READY)
       return vyc__fail(
           VYC_E_TIMEOUT, "close",
-          "another thread is closing the device and has not finished in time: call close again to "
-          "wait longer");
+          "another thread is closing device %d and has not finished in time: call close again to "
+          "wait longer",
+          context->caps.ordinal);
   }
   return VYC_OK;
 }

@@ -14,10 +14,10 @@ static vyc_status fail_room(const vyc_graph *graph) {
   return vyc__fail_driver(
       VYC_E_MEMORY, "cuGraphInstantiateWithFlags", (int32_t)CUDA_ERROR_OUT_OF_MEMORY,
       vyc__driver_result_name(context->driver, CUDA_ERROR_OUT_OF_MEMORY),
-      "the driver has no room for %s: %zu of %zu bytes are free on the device. Where "
-      "these are enough, it has run out of something that all processes on the device share: end "
+      "the driver has no room for %s: %zu of %zu bytes are free on device %d. Where "
+      "these are enough, it has run out of something that all processes on it share: end "
       "some of them, or close graphs that are not needed",
-      graph->called->text, free_bytes, total_bytes);
+      graph->called->text, free_bytes, total_bytes, context->caps.ordinal);
 }
 
 /* The driver takes memory for a graph, which idle blocks of our pools may hold. */

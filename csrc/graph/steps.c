@@ -20,7 +20,8 @@ static vyc_status check_side(const vyc_context *context, const vyc_buffer *buffe
                              uint64_t bytes) {
   if (buffer->child.context != context)
     return vyc__fail(VYC_E_INVALID, "graph",
-                     "the buffer belongs to another device: copy it to one of this device");
+                     "the buffer belongs to device %d: copy it to one of device %d",
+                     buffer->child.context->caps.ordinal, context->caps.ordinal);
   if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, "graph",
                    "%" PRIu64 " bytes from byte %" PRIu64 " of a buffer of %" PRIu64 " bytes",

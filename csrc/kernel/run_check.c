@@ -95,7 +95,8 @@ static vyc_status check_buffer(const vyc_prepared *prepared, uint32_t i,
   const vyc_buffer *buffer = argument->buffer;
   if (buffer == NULL || buffer->child.context != prepared->child.context)
     return vyc__fail(VYC_E_INVALID, "run",
-                     "argument %u is not a buffer of this device: copy it to one", i);
+                     "argument %u is not a buffer of device %d: copy it to one", i,
+                     prepared->child.context->caps.ordinal);
   if (VYC_UNLIKELY(buffer->read_only) && prepared->bindings[i].role != VYC_ROLE_IN)
     return vyc__fail(
         VYC_E_INVALID, "run",

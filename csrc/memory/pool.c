@@ -156,10 +156,10 @@ static vyc_status fail_memory(vyc_context *context, vyc_pool *pool, CUresult res
   return vyc__fail_driver(VYC_E_MEMORY, alloc_name(pool), (int32_t)result,
                           vyc__driver_result_name(context->driver, result),
                           "out of %s memory: asked for %" PRIu64 " bytes, live %" PRIu64
-                          ", idle in the pool %" PRIu64 ", free on the device %zu of %zu. Release "
+                          ", idle in the pool %" PRIu64 ", free on device %d %zu of %zu. Release "
                           "what is not needed, here or in other processes",
-                          pool->pinned ? "page-locked" : "device", bytes, live, idle, free_bytes,
-                          total_bytes);
+                          pool->pinned ? "page-locked" : "device", bytes, live, idle,
+                          context->caps.ordinal, free_bytes, total_bytes);
 }
 
 static vyc_status grow(vyc_context *context, vyc_pool *pool, uint64_t *address_out, uint64_t bytes,

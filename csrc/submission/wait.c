@@ -172,7 +172,8 @@ bool vyc__submission_destroy(vyc_submission *submission) {
   if (submission->ticket != NULL)
     vyc__ticket_complete(
         submission, vyc__fail(VYC_E_UNAVAILABLE, "close",
-                              "the device or kernel was closed: close it after the last wait"));
+                              "device %d or the kernel was closed: close it after the last wait",
+                              context->caps.ordinal));
   vyc__error_restore(&failure);
   if (!ended) return false;
   vyc__submission_let_go(submission);

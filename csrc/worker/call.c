@@ -290,7 +290,8 @@ static vyc_status begin_again(vyc_worker_call *call, const worker_part *part) {
     if (!atomic_load(&context->closed)) return VYC_OK;
     return vyc__fail(
         VYC_E_UNAVAILABLE, "worker",
-        "the device was closed before the call began: wait for calls before it is closed");
+        "device %d was closed before the call began: wait for calls before it is closed",
+        context->caps.ordinal);
   }
   if (vyc__ring_is_withheld(part->ring)) return VYC_OK;
   if (!vyc__claim_try(&worker->claim)) return VYC_OK; /* whoever has it launches it, or lets go */

@@ -23,7 +23,8 @@ static void end_call(vyc_worker_call *call) {
             ticket,
             ended ? VYC_OK
                   : vyc__fail(VYC_E_UNAVAILABLE, "close",
-                              "the device or the worker was closed: close it after the last wait"));
+                              "device %d or the worker was closed: close it after the last wait",
+                              call->worker->child.context->caps.ordinal));
       break;
     }
     vyc__sleep_us(VYC_SLEEP_MIN_US);

@@ -63,7 +63,7 @@ vyc_mutant(leaves-at-once collective/inboxes.c ranks-reduce:ranks-close-second
   [=[    if (other != rank && !has_left(g, other)) are_over &= await_other(g, other, scope);]=]
   [=[    (void)scope;]=])
 vyc_mutant(stays-inside collective/inboxes.c ranks-close-first:other-close
-  "work on the device has not ended after 2.000 s"
+  "work on device . has not ended after 2.000 s"
   [=[if (rests) vyc__scope_rest(own);]=] [=[]=])
 vyc_mutant(breaks-for-good context/broken.c ranks-close-first:ranks-abort
   "whose group has ended, gave 15"
@@ -93,7 +93,7 @@ vyc_mutant(copies-between context/together.c ranks-together:other-copy
   "the schedule does not end"
   [=[return t->count < 2;]=] [=[return t->count > 0;]=])
 vyc_mutant(looks-for-ever memory/peer_close.c close:other-close
-  "work on the device has not ended after 2.000 s"
+  "work on device . has not ended after 2.000 s"
   [=[  if (all) looking = NULL;]=] "")
 vyc_mutant(closes-unwaited device/close.c other-wait:other-close
   "cuStreamQuery on stream .* which was destroyed"

@@ -245,7 +245,7 @@ def test_an_exception_leaves_the_block_of_a_device_whose_kernel_hangs(device_nam
             hang()
             raise ZeroDivisionError
     except ZeroDivisionError as error:
-        print("work on the device has not ended" in error.__notes__[0], error.__context__)
+        print("work on device 0 has not ended" in error.__notes__[0], error.__context__)
     print(time.monotonic() - begin < 60)
         """,
     )
@@ -300,7 +300,7 @@ def test_an_interrupt_names_the_kernel_that_goes_on(device_name: int | str, wait
     )
 
     (told,) = done.stdout.splitlines() or [done.stderr]
-    assert "the device goes on with spin (" in told
+    assert "device 0 goes on with spin (" in told
     assert ", launched at <string>:" in told
     assert told.endswith("timeout= limits a wait for what may not end")
 

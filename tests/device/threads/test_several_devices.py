@@ -93,14 +93,32 @@ def test_waits_across_devices_are_refused_with_what_orders_them(two):
     worker.close()
 
 
-def test_a_lost_device_leaves_the_other_one(two):
+def test_errors_of_a_closed_device_name_it(two):
     first, second = two
+    x = second.zeros(4, vc.f32)
+    kernel = second.compile(_scale())
+    second.close()
+
+    for use in (
+        x.numpy,
+        lambda: kernel.launch(x, 1.0),
+        second.synchronize,
+        second.stream,
+        lambda: second.zeros(4, vc.f32),
+    ):
+        with pytest.raises(vc.DeviceUnavailableError, match="device 1 is closed: open it again"):
+            use()
+    assert first.zeros(2, vc.f32).numpy().tolist() == [0.0] * 2
+
+
+def test_a_lost_device_leaves_the_other_one(two):
+    second, first = two
     b = vc.Builder("astray")
     x = b.inout("x", vc.u32)
     i = b.let("i", vc.global_id.x)
     x[i + 0x3FFFFFF0] = 1
     astray = first.compile(b.build(), bounds="off")
-    with pytest.raises(vc.DeviceLostError):
+    with pytest.raises(vc.DeviceLostError, match="device 1 is lost: "):
         astray(np.zeros(4, np.uint32))
 
     result = second.run(_scale(), np.ones(4, np.float32), 2.0)

@@ -107,18 +107,25 @@ def name_what_runs(interrupt) -> None:
             continue
         if count:
             interrupt.add_note(
-                f"the device goes on with {last_of(launches, count)}; timeout= limits a wait for what may not end"
+                f"device {ordinal_of((<Context>context)._h)} goes on with {last_of(launches, count)}; timeout= limits a wait for what may not end"
             )
 
 
 explain_interrupts(name_what_runs)
 
 
+cdef int ordinal_of(vyc_context *context) except -1:
+    cdef vyc_caps caps
+    caps.struct_size = sizeof(caps)
+    check(vyc_context_caps(context, &caps))
+    return caps.ordinal
+
+
 cdef int require(bint finished, object timeout, vyc_context *context) except -1:
     if not finished:
         launches, count = in_flight(context)
         which = f"; launched last: {last_of(launches, count)}" if count else ""
-        raise KernelTimeoutError(f"work on the device has not ended after {timeout} s{which}", launches=launches)
+        raise KernelTimeoutError(f"work on device {ordinal_of(context)} has not ended after {timeout} s{which}", launches=launches)
     return 0
 
 
