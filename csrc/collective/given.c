@@ -17,9 +17,20 @@ typedef struct group {
 
 static _Thread_local group mine;
 
-static vyc_status after(const vyc_noted *n) {
+static vyc_context *context_of(const vyc_noted *n) { return n->communicator->child.context; }
+
+static bool is_adopted(const vyc_buffer *buffer) {
+  return buffer != NULL && buffer->source != NULL;
+}
+
+/* What follows the work; mostly nothing, and then the context need not be current. */
+static vyc_status after(const vyc_noted *n, vyc_scope *scope) {
   const vyc_collective *w = &n->collective;
-  vyc_context *context = n->communicator->child.context;
+  vyc_context *context = context_of(n);
+  if (VYC_LIKELY(vyc__marks_taken(context) == n->taken && !vyc__is_adopted(w->stream) &&
+                 !is_adopted(w->in) && !is_adopted(w->out)))
+    return VYC_OK;
+  VYC_TRY(vyc__scope_current(context, scope));
   vyc_argument arguments[2] = {{.kind = VYC_ARGUMENT_BUFFER}, {.kind = VYC_ARGUMENT_BUFFER}};
   uint32_t count = 0;
   if (w->in != NULL) arguments[count++].buffer = w->in;
@@ -83,11 +94,19 @@ vyc_status vyc_collectives_cancel(void) {
 }
 
 static vyc_status follow(const vyc_noted *n) {
-  vyc_context *context = n->communicator->child.context;
   vyc_scope scope;
-  VYC_TRY(vyc__enter(context, &scope));
-  const vyc_status status = after(n);
-  vyc__leave(context, &scope);
+  VYC_TRY(vyc__enter_quietly(context_of(n), &scope));
+  const vyc_status status = after(n, &scope);
+  vyc__leave(context_of(n), &scope);
+  return status;
+}
+
+/* NCCL may make a context current where none is, and leave it so. */
+static vyc_status start(const group *g) {
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(context_of(&g->all[0]), &scope));
+  const vyc_status status = vyc__collectives_start(g->nccl, g->all, g->count);
+  vyc__leave(context_of(&g->all[0]), &scope);
   return status;
 }
 
@@ -95,7 +114,7 @@ vyc_status vyc_collectives_end(void) {
   VYC_REQUIRE(mine.depth > 0);
   if (--mine.depth > 0) return VYC_OK;
   const group all = leave_group();
-  vyc_status status = all.count > 0 ? vyc__collectives_start(all.nccl, all.all, all.count) : VYC_OK;
+  vyc_status status = all.count > 0 ? start(&all) : VYC_OK;
   for (uint32_t i = 0; status == VYC_OK && i < all.count; i++) status = follow(&all.all[i]);
   free_group(&all);
   return status;
@@ -103,19 +122,26 @@ vyc_status vyc_collectives_end(void) {
 
 /* ---- one ------------------------------------------------------------------------------------ */
 
-static vyc_status prepare(vyc_noted *n) {
+static vyc_status use(const vyc_noted *n, vyc_buffer *buffer, vyc_scope *scope) {
+  if (VYC_LIKELY(buffer == NULL || vyc__buffer_has_mark(buffer, n->on.slot))) return VYC_OK;
+  VYC_TRY(vyc__scope_current(context_of(n), scope));
+  return vyc__buffer_first_use(buffer, n->on.stream, n->on.slot);
+}
+
+/* Before the work; the context becomes current where the driver is called. */
+static vyc_status prepare(vyc_noted *n, vyc_scope *scope) {
   const vyc_collective *w = &n->collective;
-  vyc_context *context = n->communicator->child.context;
+  vyc_context *context = context_of(n);
   n->taken = vyc__marks_taken(context);
   VYC_TRY(vyc__communicator_may_run(n->communicator, vyc__collective_name(w)));
+  if (vyc__is_adopted(w->stream)) VYC_TRY(vyc__scope_current(context, scope));
   VYC_TRY(vyc__launch_stream_of(context, &n->on, w->stream));
   if (n->on.captured)
     return vyc__fail(
         VYC_E_INVALID, vyc__collective_name(w),
         "the stream is being captured: give another one, or record the collective in a graph");
-  if (w->in != NULL) VYC_TRY(vyc__buffer_use(w->in, n->on.stream, n->on.slot));
-  if (w->out != NULL && w->out != w->in) VYC_TRY(vyc__buffer_use(w->out, n->on.stream, n->on.slot));
-  return VYC_OK;
+  VYC_TRY(use(n, w->in, scope));
+  return w->out == w->in ? VYC_OK : use(n, w->out, scope);
 }
 
 static vyc_noted noted_of(vyc_communicator *communicator, const vyc_collective *collective) {
@@ -134,19 +160,27 @@ static vyc_status give_alone(const vyc_noted *n) {
   return status;
 }
 
-static vyc_status run(vyc_noted *n) {
-  VYC_TRY(prepare(n));
-  if (VYC_UNLIKELY(mine.depth > 0)) return keep(n);
+static vyc_status run(vyc_noted *n, vyc_scope *scope) {
+  VYC_TRY(prepare(n, scope));
   VYC_TRY(give_alone(n));
-  return after(n);
+  return after(n, scope);
 }
 
 static vyc_status run_entered(vyc_noted *n) {
-  vyc_context *context = n->communicator->child.context;
   vyc_scope scope;
-  VYC_TRY(vyc__enter_warm(context, &scope));
-  const vyc_status status = run(n);
-  vyc__leave(context, &scope);
+  VYC_TRY(vyc__enter_warm(context_of(n), &scope));
+  const vyc_status status = run(n, &scope);
+  vyc__leave(context_of(n), &scope);
+  return status;
+}
+
+/* For the end of the group that the thread has begun. */
+static vyc_status keep_entered(vyc_noted *n) {
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_quietly(context_of(n), &scope));
+  vyc_status status = prepare(n, &scope);
+  if (status == VYC_OK) status = keep(n);
+  vyc__leave(context_of(n), &scope);
   return status;
 }
 
@@ -154,20 +188,30 @@ vyc_status vyc_communicator_run(vyc_communicator *communicator, const vyc_collec
   VYC_REQUIRE(communicator != NULL && collective != NULL);
   VYC_TRY(vyc__collective_check(communicator, collective));
   vyc_noted n = noted_of(communicator, collective);
-  return run_entered(&n);
+  return VYC_UNLIKELY(mine.depth > 0) ? keep_entered(&n) : run_entered(&n);
 }
 
 /* ---- one for each of several devices --------------------------------------------------------- */
 
-static vyc_status run_each(vyc_noted *all, uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) VYC_TRY(run_entered(&all[i]));
-  return VYC_OK;
+/* The group that the thread has begun keeps all of them, or is cancelled. */
+static vyc_status keep_all(vyc_noted *all, uint32_t count) {
+  vyc_status status = VYC_OK;
+  for (uint32_t i = 0; status == VYC_OK && i < count; i++) status = keep_entered(&all[i]);
+  if (status != VYC_OK) vyc_collectives_cancel();
+  return status;
 }
 
-/* The group that the thread has begun keeps all of them, or is cancelled. */
-static vyc_status run_in_group(vyc_noted *all, uint32_t count) {
-  const vyc_status status = run_each(all, count);
-  if (status != VYC_OK) vyc_collectives_cancel();
+/* One after the other, each with its context current. */
+static vyc_status run_each(vyc_noted *all, uint32_t count) {
+  uint32_t last = 0;
+  vyc_scope scope;
+  VYC_TRY(vyc__enter_warm(context_of(&all[0]), &scope));
+  vyc_status status = run(&all[0], &scope);
+  while (status == VYC_OK && last + 1 < count) {
+    status = vyc__scope_move(&scope, context_of(&all[last]), context_of(&all[last + 1]));
+    if (status == VYC_OK) status = run(&all[++last], &scope);
+  }
+  vyc__leave(context_of(&all[last]), &scope);
   return status;
 }
 
@@ -184,27 +228,35 @@ static bool go_in_one_shot(const vyc_noted *all, uint32_t count) {
 static vyc_status run_in_one_shot(vyc_noted *all, uint32_t count) {
   vyc_together t;
   t.count = 0;
-  for (uint32_t i = 0; i < count; i++) vyc__together_add(&t, all[i].communicator->child.context);
+  for (uint32_t i = 0; i < count; i++) vyc__together_add(&t, context_of(&all[i]));
   vyc__together_begin(&t);
   const vyc_status status = run_each(all, count);
   vyc__together_end(&t);
   return status;
 }
 
+/* The first for NCCL, which may make a context current where none is, and leave it so. */
+static vyc_status enter_part(const vyc_noted *n, bool is_first, vyc_scope *scope) {
+  return is_first ? vyc__enter_warm(context_of(n), scope)
+                  : vyc__enter_quietly(context_of(n), scope);
+}
+
 /* A group that is whole: nothing is kept beyond the call. The contexts are entered one in the other
- * and left in the opposite order, each current again for what follows its work. */
+ * and left in the opposite order. */
 static vyc_status run_together(vyc_noted *all, uint32_t count) {
   vyc_scope scopes[VYC_MOST_TOGETHER];
   uint32_t entered = 0;
   vyc_status status = VYC_OK;
   while (status == VYC_OK && entered < count) {
-    status = vyc__enter_warm(all[entered].communicator->child.context, &scopes[entered]);
-    if (status == VYC_OK) status = prepare(&all[entered++]);
+    status = enter_part(&all[entered], entered == 0, &scopes[entered]);
+    if (status != VYC_OK) break;
+    status = prepare(&all[entered], &scopes[entered]);
+    entered++;
   }
   if (status == VYC_OK) status = vyc__collectives_start(all[0].communicator->nccl, all, count);
   while (entered-- > 0) {
-    if (status == VYC_OK) status = after(&all[entered]);
-    vyc__leave(all[entered].communicator->child.context, &scopes[entered]);
+    if (status == VYC_OK) status = after(&all[entered], &scopes[entered]);
+    vyc__leave(context_of(&all[entered]), &scopes[entered]);
   }
   return status;
 }
@@ -221,6 +273,6 @@ vyc_status vyc_collectives_run(vyc_communicator *const *communicators,
     all[i] = noted_of(communicators[i], &collectives[i]);
   }
   if (count == 0) return VYC_OK;
-  if (mine.depth > 0) return run_in_group(all, count);
+  if (mine.depth > 0) return keep_all(all, count);
   return go_in_one_shot(all, count) ? run_in_one_shot(all, count) : run_together(all, count);
 }

@@ -180,6 +180,24 @@ vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope) {
   return status;
 }
 
+vyc_status vyc__scope_move(vyc_scope *scope, const vyc_context *from, vyc_context *to) {
+  vyc_scope next;
+  VYC_CU_RESULT;
+  VYC_TRY(vyc__enter_quietly(to, &next));
+  const vyc_status status = VYC_CU(to, cuCtxSetCurrent, to->handle);
+  if (VYC_UNLIKELY(status != VYC_OK)) {
+    go_out(&next);
+    return status;
+  }
+  next.saved = scope->saved;
+  next.changed = scope->saved != to->handle;
+  next.current = true;
+  scope->changed = false;
+  vyc__leave(from, scope);
+  *scope = next;
+  return VYC_OK;
+}
+
 void vyc__scope_relax(const vyc_context *context, vyc_scope *scope) {
   scope->mode = vyc__capture_relax(context->driver);
 }

@@ -129,6 +129,9 @@ vyc_status vyc__enter_warm(vyc_context *context, vyc_scope *scope);
  * driver call: for warm paths without any. */
 vyc_status vyc__enter_quietly(vyc_context *context, vyc_scope *scope);
 vyc_status vyc__scope_current(vyc_context *context, vyc_scope *scope);
+/* A scope in which `from` is current becomes one in which `to` is, without what was found in
+ * between; if that fails, it stays as it is. */
+vyc_status vyc__scope_move(vyc_scope *scope, const vyc_context *from, vyc_context *to);
 void vyc__leave(const vyc_context *context, const vyc_scope *scope);
 /* Between the two, a thread that entered only waits for work, and uses no memory of another context
  * that it has not put in the order of that context. */

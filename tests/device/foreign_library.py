@@ -39,6 +39,7 @@ _SINCE = {
     "cuMemcpyDtoHAsync": 3020,
     "cuDevicePrimaryCtxRetain": 7000,
     "cuDevicePrimaryCtxRelease": 11000,
+    "cuCtxGetCurrent": 4000,
     "cuCtxSetCurrent": 4000,
     "cuThreadExchangeStreamCaptureMode": 10010,
 }
@@ -87,6 +88,12 @@ class Library:
         finally:
             self.call("cuCtxSetCurrent", None)
             self.call("cuDevicePrimaryCtxRelease", self._ordinal)
+
+    def current_context(self) -> int | None:
+        """The handle of what is current in this thread."""
+        context = ctypes.c_void_p()
+        self.call("cuCtxGetCurrent", ctypes.byref(context))
+        return context.value
 
     def stream(self, *, blocking: bool = False) -> ForeignStream:
         handle = ctypes.c_void_p()

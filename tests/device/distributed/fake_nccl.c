@@ -11,7 +11,8 @@
  * The exit waits for the work of its devices, as that of a library with kernels of its own. On a
  * stream that is being captured it makes two nodes that have no order, waits for all ranks to
  * capture as much, and then, like NCCL, does not end a communicator while a graph has its work, and
- * is not captured into one graph twice. */
+ * is not captured into one graph twice. It knows devices, as NCCL does: where a thread has no
+ * current context, a call may leave it one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -411,7 +412,7 @@ static int enqueue(const work *all, int count, const work *like) {
   const int result = !b->is_kept               ? driver.launch(like->stream, run, b)
                      : all_capture(like->comm) ? add_nodes(like->stream, b)
                                                : INTERNAL;
-  driver.set_current(before);
+  driver.set_current(before == NULL ? like->comm->context : before);
   return result == 0 ? OK : CUDA_FAILED;
 }
 

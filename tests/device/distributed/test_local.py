@@ -13,8 +13,11 @@ import pytest
 
 import vyre_cuda as vc
 
+from ..foreign_library import Library
+
 N = 840  # with parts for 1 to 8 ranks
 DTYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16")
+AROUND_NCCL = 3  # calls: a context becomes the thread's, and the one before again
 OPS = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
 
 
@@ -97,7 +100,7 @@ def test_all_devices_are_given_a_collective_with_few_driver_calls(devices, emula
 
         give(xs, out=outs)
 
-        assert emulator.count("calls") - before == 3 * n + of_the_stand_in
+        assert emulator.count("calls") - before == AROUND_NCCL + of_the_stand_in
         expected = n if "reduce" in method else 1
         assert [out.numpy().tolist() for out in outs] == [[expected] * elements] * n
 
@@ -119,12 +122,57 @@ def test_an_all_reduce_in_one_shot_takes_a_launch_of_each_device_and_little_else
         comm.all_reduce(xs, op="max")
 
         made = {name: emulator.count(name) - count for name, count in before.items()}
-        n = len(devices)  # each context becomes the thread's, and the one before again
+        n = len(devices)  # each context becomes the thread's, and at the end the one before again
         assert {name: count for name, count in made.items() if count} == {
-            "cuCtxGetCurrent": n,
-            "cuCtxSetCurrent": 2 * n,
+            "cuCtxGetCurrent": 1,
+            "cuCtxSetCurrent": n + 1,
             "cuGraphLaunch": n,
         }
+
+
+@pytest.mark.emulator
+def test_a_group_of_collectives_takes_few_driver_calls(devices, emulator):
+    with vc.distributed.local(devices, small=0) as comm:
+        xs = [device.full(4, 1.0, vc.f32) for device in devices]
+
+        def give(times: int) -> None:
+            with comm.group():
+                for _ in range(times):
+                    comm.all_reduce(xs, op="max")
+
+        for rank in comm.ranks:
+            rank._watcher.stop()  # it makes calls of its own
+        give(1)
+        before = emulator.count("calls")
+
+        give(7)
+
+        of_the_stand_in = 5 * len(devices) + 1
+        assert emulator.count("calls") - before == AROUND_NCCL + of_the_stand_in
+
+
+@pytest.mark.parametrize("small", [0, 1 << 14])
+@pytest.mark.parametrize("place", [None, 0, -1])
+def test_a_thread_keeps_its_context(devices, device_name, small, place):
+    """None, or that of one of the devices."""
+
+    def grouped() -> None:
+        with comm.group():
+            comm.all_reduce(xs)
+            comm.broadcast(xs)
+
+    library = Library(0 if place is None else range(len(devices))[place], is_emulator=device_name == "emulator")
+    with vc.distributed.local(devices, small=small) as comm:
+        xs = [device.full(8, 1.0, vc.f32) for device in devices]
+        library.call("cuCtxSetCurrent", None)
+        with nullcontext() if place is None else library.current():
+            before = library.current_context()
+            found = []
+            for use in (lambda: comm.all_reduce(xs), lambda: comm.broadcast(xs), grouped):
+                use()
+                found.append(library.current_context())
+
+    assert found == [before] * 3
 
 
 def test_out_leaves_the_arrays_as_they_are(comm):
