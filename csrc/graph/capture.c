@@ -19,6 +19,15 @@ static vyc_status copy_transfer(vyc_graph *copy, const vyc_graph *graph,
   return vyc__add_values(copy, NULL, STEP_TRANSFER, NULL, NULL, &transfer, NULL);
 }
 
+static void set_argument(vyc_argument *argument, const vyc_argument *fresh, vyc_buffer *buffer) {
+  vyc_buffer *before = argument->buffer;
+  *argument = *fresh;
+  argument->buffer = buffer;
+  if (buffer == before) return;
+  vyc__child_retain(&buffer->child);
+  vyc_buffer_release(before);
+}
+
 static vyc_status copy_launch(vyc_graph *copy, const vyc_graph *graph, const vyc_step *step,
                               const vyc_run *run) {
   uint32_t number = 0;
@@ -26,23 +35,41 @@ static vyc_status copy_launch(vyc_graph *copy, const vyc_graph *graph, const vyc
   vyc_step *made = &copy->steps[number];
   for (uint32_t i = 0; i < step->prepared->binding_count; i++) {
     vyc_argument *argument = &made->base->arguments[i];
-    vyc_buffer *before = argument->buffer;
-    argument->buffer = vyc__own_instead(copy, graph, before);
-    if (argument->buffer == before) continue;
-    vyc__child_retain(&argument->buffer->child);
-    vyc_buffer_release(before);
+    const vyc_argument now = *argument;
+    set_argument(argument, &now, vyc__own_instead(copy, graph, now.buffer));
   }
   vyc__values_refresh(made, made->base);
   return VYC_OK;
 }
 
+/* The arrays of this launch in the places that rows of the last step have for some. */
+static void copy_places(const vyc_graph *copy, const vyc_graph *graph, const vyc_step *step,
+                        const vyc_run *run) {
+  const vyc_step *made = &copy->steps[copy->step_count - 1];
+  const vyc_argument *arguments = vyc__rows_arguments(step, run);
+  for (uint32_t i = 1; i < step->prepared->binding_count; i++)
+    set_argument(&made->base->arguments[i], &arguments[i - 1],
+                 vyc__own_instead(copy, graph, arguments[i - 1].buffer));
+  vyc__values_refresh(made, made->base);
+}
+
 /* With a table of the memory that stands for that of the graph alone. */
-static vyc_status copy_rows(vyc_graph *copy, const vyc_graph *graph, const vyc_step *step) {
+static vyc_status copy_rows(vyc_graph *copy, const vyc_graph *graph, const vyc_step *step,
+                            const vyc_run *run) {
   vyc_own_rows *moved = NULL;
   vyc_status status = vyc__own_rows_move(copy, graph, &moved, step->rows->own);
   if (status == VYC_OK) status = vyc__add_table(copy, step->prepared, moved);
+  if (status == VYC_OK) copy_places(copy, graph, step, run);
   vyc__own_rows_drop(moved);
   return status;
+}
+
+/* With the table of the step. */
+static vyc_status copy_table(vyc_graph *copy, const vyc_graph *graph, const vyc_step *step,
+                             const vyc_run *run) {
+  VYC_TRY(copy_launch(copy, graph, step, &step->base->run));
+  copy_places(copy, graph, step, run);
+  return VYC_OK;
 }
 
 static vyc_status copy_values(vyc_graph *copy, const vyc_graph *graph, const vyc_step *step,
@@ -50,8 +77,10 @@ static vyc_status copy_values(vyc_graph *copy, const vyc_graph *graph, const vyc
   const vyc_values *base = step->base;
   if (step->kind == STEP_TRANSFER)
     return copy_transfer(copy, graph, change == NULL ? &base->transfer : change->transfer);
-  if (step->rows != NULL && step->rows->own != NULL) return copy_rows(copy, graph, step);
-  return copy_launch(copy, graph, step, change == NULL ? &base->run : change->run);
+  const vyc_run *run = change == NULL ? &base->run : change->run;
+  if (step->rows != NULL && step->rows->own != NULL) return copy_rows(copy, graph, step, run);
+  return step->rows != NULL ? copy_table(copy, graph, step, run)
+                            : copy_launch(copy, graph, step, run);
 }
 
 static vyc_status copy_repeat(vyc_graph *copy, const vyc_graph *graph, const vyc_step *step) {

@@ -13,12 +13,32 @@ static vyc_status check_kind(const vyc_graph_transfer *old, const vyc_graph_tran
                    "where they were: record another graph");
 }
 
+/* Of many launches as one. */
+static vyc_status check_arrays(const vyc_step *step, const vyc_run *run) {
+  const uint32_t count = step->prepared->binding_count - 1;
+  vyc_argument arguments[1 + VYC_MOST_PLACES] = {step->base->arguments[0]};
+  VYC_REQUIRE_IN("graph", run->struct_size >= VYC_RUN_BYTES_FIRST);
+  if (count == 0)
+    return vyc__fail(VYC_E_INVALID, "graph",
+                     "these launches as one cannot be changed: add them with places for arrays");
+  VYC_REQUIRE_IN("graph", run->argument_count == count && run->arguments != NULL);
+  for (uint32_t i = 0; i < count; i++) {
+    arguments[1 + i] = run->arguments[i];
+    if (run->arguments[i].count != step->base->arguments[1 + i].count)
+      return vyc__fail(VYC_E_INVALID, "graph",
+                       "an array of many launches as one has another size: record another graph");
+  }
+  vyc_run all = step->base->run;
+  all.arguments = arguments;
+  return vyc__recorded_check(step->prepared, &all);
+}
+
 static vyc_status check_change(const vyc_graph *graph, const vyc_graph_change *change) {
   VYC_REQUIRE_IN("graph", change->step < graph->step_count);
   const vyc_step *step = &graph->steps[change->step];
   if (step->kind == STEP_LAUNCH) {
     VYC_REQUIRE_IN("graph", change->run != NULL && change->transfer == NULL);
-    VYC_REQUIRE_IN("graph", step->rows == NULL);
+    if (step->rows != NULL) return check_arrays(step, change->run);
     return vyc__recorded_check(step->prepared, change->run);
   }
   VYC_REQUIRE_IN("graph",

@@ -280,10 +280,12 @@ void vyc__own_drop(vyc_graph *graph);
 vyc_status vyc__own_copy(vyc_graph *copy, const vyc_graph *graph);
 /* What stands in `copy` for a buffer of `graph`, which may be the buffer itself. */
 vyc_buffer *vyc__own_instead(const vyc_graph *copy, const vyc_graph *graph, vyc_buffer *buffer);
-/* A copy of the rows of these kernels if some use memory of the graph alone, else *kept_out stays
- * as it is. */
-vyc_status vyc__own_rows_keep(const vyc_graph *graph, vyc_own_rows **kept_out, uint32_t kernels,
-                              vyc_prepared *const *prepared, const vyc_rows *const *rows);
+/* Whether some of these rows use memory of the graph alone. */
+bool vyc__rows_use_own(const vyc_graph *graph, uint32_t kernels, const vyc_rows *const *rows);
+/* A copy of the rows of these kernels. */
+vyc_status vyc__own_rows_keep(vyc_own_rows **kept_out, uint32_t kernels,
+                              vyc_prepared *const *prepared, const vyc_rows *const *rows,
+                              const uint8_t *const *places);
 /* A copy with what stands in `copy` for memory of `graph` alone. */
 vyc_status vyc__own_rows_move(const vyc_graph *copy, const vyc_graph *graph,
                               vyc_own_rows **moved_out, const vyc_own_rows *rows);

@@ -81,11 +81,13 @@ static bool uses_own(const vyc_graph *graph, const vyc_rows *rows) {
   return false;
 }
 
-static vyc_status keep(vyc_own_rows **kept_out, vyc_prepared *prepared, const vyc_rows *rows) {
+static vyc_status keep(vyc_own_rows **kept_out, vyc_prepared *prepared, const vyc_rows *rows,
+                       const uint8_t *places) {
   const size_t arguments = (size_t)rows->count * rows->argument_count * sizeof(vyc_argument);
   const size_t scalars = (size_t)rows->count * rows->scalar_count * sizeof(uint64_t);
   const size_t grids = (size_t)rows->count * 3 * sizeof(uint32_t);
-  vyc_own_rows *kept = malloc(sizeof *kept + arguments + scalars + grids);
+  const size_t of_places = places == NULL ? 0 : (size_t)rows->count * rows->argument_count;
+  vyc_own_rows *kept = malloc(sizeof *kept + arguments + scalars + grids + of_places);
   if (kept == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
   kept->next = NULL;
   kept->prepared = prepared;
@@ -96,20 +98,27 @@ static vyc_status keep(vyc_own_rows **kept_out, vyc_prepared *prepared, const vy
   if (arguments > 0) memcpy(kept->arguments, rows->arguments, arguments);
   if (scalars > 0) memcpy(behind, rows->scalars, scalars);
   memcpy(behind + scalars, rows->grids, grids);
+  if (of_places > 0) memcpy(behind + scalars + grids, places, of_places);
   kept->rows.arguments = kept->arguments;
   kept->rows.scalars = (const uint64_t *)(const void *)behind;
   kept->rows.grids = (const uint32_t *)(const void *)(behind + scalars);
+  kept->places = of_places == 0 ? NULL : behind + scalars + grids;
   vyc__child_retain(&prepared->child);
   *kept_out = kept;
   return VYC_OK;
 }
 
-vyc_status vyc__own_rows_keep(const vyc_graph *graph, vyc_own_rows **kept_out, uint32_t kernels,
-                              vyc_prepared *const *prepared, const vyc_rows *const *rows) {
+bool vyc__rows_use_own(const vyc_graph *graph, uint32_t kernels, const vyc_rows *const *rows) {
   bool uses = false;
   for (uint32_t i = 0; i < kernels; i++) uses |= uses_own(graph, rows[i]);
-  for (uint32_t i = 0; uses && i < kernels; i++) {
-    VYC_TRY(keep(kept_out, prepared[i], rows[i]));
+  return uses;
+}
+
+vyc_status vyc__own_rows_keep(vyc_own_rows **kept_out, uint32_t kernels,
+                              vyc_prepared *const *prepared, const vyc_rows *const *rows,
+                              const uint8_t *const *places) {
+  for (uint32_t i = 0; i < kernels; i++) {
+    VYC_TRY(keep(kept_out, prepared[i], rows[i], places == NULL ? NULL : places[i]));
     kept_out = &(*kept_out)->next;
   }
   return VYC_OK;
@@ -118,7 +127,7 @@ vyc_status vyc__own_rows_keep(const vyc_graph *graph, vyc_own_rows **kept_out, u
 vyc_status vyc__own_rows_move(const vyc_graph *copy, const vyc_graph *graph,
                               vyc_own_rows **moved_out, const vyc_own_rows *rows) {
   for (; rows != NULL; rows = rows->next) {
-    VYC_TRY(keep(moved_out, rows->prepared, &rows->rows));
+    VYC_TRY(keep(moved_out, rows->prepared, &rows->rows, rows->places));
     vyc_own_rows *moved = *moved_out;
     const uint64_t count = (uint64_t)moved->rows.count * moved->rows.argument_count;
     for (uint64_t i = 0; i < count; i++)

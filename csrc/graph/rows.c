@@ -6,54 +6,72 @@
 
 /* ---- what rows touch ------------------------------------------------------------------------- */
 
-/* Without holds: the caller's arguments keep the buffers. */
+/* Many launches as one step. */
+typedef struct tables {
+  vyc_prepared *entry;
+  uint32_t count; /* of kernels */
+  vyc_prepared *const *prepared;
+  const vyc_rows *const *rows;
+  const uint8_t *const *places; /* or NULL */
+} tables;
+
+static bool has_place(const tables *of, uint32_t kernel, uint32_t argument) {
+  return of->places != NULL && of->places[kernel] != NULL && of->places[kernel][argument] != 0;
+}
+
+/* Without holds: the caller's arguments keep the buffers. Those with a place are arguments of the
+ * step, unless their rows are kept. */
 static vyc_status list_memory(vyc_row_memory **rows_out, const vyc_kept_rows *kept,
-                              uint32_t kernels, const vyc_rows *const *rows) {
-  uint32_t count = 0;
-  for (uint32_t k = 0; k < kernels; k++) count += rows[k]->count * rows[k]->argument_count;
+                              const tables *of, bool keeps) {
+  uint32_t count = 0, listed = 0;
+  for (uint32_t k = 0; k < of->count; k++)
+    count += of->rows[k]->count * of->rows[k]->argument_count;
   VYC_TRY(vyc__row_memory_new(rows_out, kept->range_count, count));
   vyc_row_memory *made = *rows_out;
   for (uint32_t i = 0; i < kept->range_count; i++) {
     const vyc_row_bytes *range = &kept->ranges[i];
     made->accesses[i] = (vyc_access){range->begin, range->end, range->written, 0};
   }
-  vyc_buffer **next = made->buffers;
-  for (uint32_t k = 0; k < kernels; k++)
-    for (uint32_t i = 0; i < rows[k]->count * rows[k]->argument_count; i++)
-      *next++ = rows[k]->arguments[i].buffer;
-  made->buffer_count = vyc__buffers_once(made->buffers, count);
+  for (uint32_t k = 0; k < of->count; k++)
+    for (uint32_t i = 0; i < of->rows[k]->count * of->rows[k]->argument_count; i++)
+      if (keeps || !has_place(of, k, i)) made->buffers[listed++] = of->rows[k]->arguments[i].buffer;
+  made->buffer_count = vyc__buffers_once(made->buffers, listed);
   return VYC_OK;
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static vyc_status add_table(vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry,
-                            const vyc_kept_rows *kept, uint32_t kernels,
-                            vyc_prepared *const *prepared, const vyc_rows *const *rows) {
+static vyc_status add_table(vyc_graph *graph, uint32_t *step_out, const vyc_kept_rows *kept,
+                            const tables *of) {
+  const bool keeps = vyc__rows_use_own(graph, of->count, of->rows);
   vyc_row_memory *memory = NULL;
   uint32_t number = 0;
   if (kept->table == NULL) return VYC_OK;
-  VYC_TRY(vyc__recorded_check(entry, &kept->launch.run));
-  VYC_TRY(list_memory(&memory, kept, kernels, rows));
+  VYC_TRY(vyc__recorded_check(of->entry, &kept->launch.run));
+  VYC_TRY(list_memory(&memory, kept, of, keeps));
   const vyc_status status =
-      vyc__add_values(graph, &number, STEP_LAUNCH, entry, &kept->launch.run, NULL, memory);
+      vyc__add_values(graph, &number, STEP_LAUNCH, of->entry, &kept->launch.run, NULL, memory);
   free(memory);
   VYC_TRY(status);
   if (step_out != NULL) *step_out = number;
-  return vyc__own_rows_keep(graph, &graph->steps[number].rows->own, kernels, prepared, rows);
+  if (!keeps) return VYC_OK;
+  return vyc__own_rows_keep(&graph->steps[number].rows->own, of->count, of->prepared, of->rows,
+                            of->places);
 }
 
 vyc_status vyc__add_table(vyc_graph *graph, vyc_prepared *entry, const vyc_own_rows *own) {
   vyc_prepared *prepared[VYC_MOST_TABLES];
   const vyc_rows *rows[VYC_MOST_TABLES];
+  const uint8_t *places[VYC_MOST_TABLES];
+  tables of = {entry, 0, prepared, rows, places};
   vyc_kept_rows kept;
-  uint32_t kernels = 0;
   for (; own != NULL; own = own->next) {
-    prepared[kernels] = own->prepared;
-    rows[kernels++] = &own->rows;
+    prepared[of.count] = own->prepared;
+    places[of.count] = own->places;
+    rows[of.count++] = &own->rows;
   }
-  VYC_TRY(vyc__kept_rows_make(&kept, entry, kernels, prepared, rows));
-  const vyc_status status = add_table(graph, NULL, entry, &kept, kernels, prepared, rows);
+  VYC_TRY(vyc__kept_rows_make(&kept, entry, of.count, prepared, rows, places));
+  const vyc_status status = add_table(graph, NULL, &kept, &of);
   vyc__kept_rows_end(&kept);
   return status;
 }
@@ -73,9 +91,9 @@ static vyc_status add_clearing(vyc_graph *graph, uint32_t *step_out, const vyc_r
   vyc_kept_rows kept;
   if (clearing->count == 0) return VYC_OK;
   vyc_prepared *const prepared = rows->clearing;
-  VYC_TRY(vyc__kept_rows_make(&kept, rows->many_clearing, 1, &prepared, &clearing));
-  const vyc_status status =
-      add_table(graph, step_out, rows->many_clearing, &kept, 1, &prepared, &clearing);
+  const tables of = {rows->many_clearing, 1, &prepared, &clearing, NULL};
+  VYC_TRY(vyc__kept_rows_make(&kept, of.entry, 1, &prepared, &clearing, NULL));
+  const vyc_status status = add_table(graph, step_out, &kept, &of);
   vyc__kept_rows_end(&kept);
   return status;
 }
@@ -107,21 +125,20 @@ static vyc_status add_clears_by_rows(vyc_graph *graph, uint32_t *step_out,
 
 /* By the first kernel that clears. */
 static vyc_status add_clears(vyc_graph *graph, uint32_t *step_out, const vyc_kept_rows *kept,
-                             uint32_t kernels, const vyc_rows *const *rows) {
-  for (uint32_t k = 0; k < kernels && kept->clear_count > VYC_FEW_CLEARS; k++)
-    if (rows[k]->clearing != NULL && rows[k]->many_clearing != NULL)
-      return add_clears_by_rows(graph, step_out, kept, rows[k]);
+                             const tables *of) {
+  for (uint32_t k = 0; k < of->count && kept->clear_count > VYC_FEW_CLEARS; k++)
+    if (of->rows[k]->clearing != NULL && of->rows[k]->many_clearing != NULL)
+      return add_clears_by_rows(graph, step_out, kept, of->rows[k]);
   for (uint32_t i = 0; i < kept->clear_count; i++)
     VYC_TRY(add_fill(graph, step_out, &kept->clears[i]));
   return VYC_OK;
 }
 
-static vyc_status add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry,
-                           const vyc_kept_rows *kept, uint32_t kernels,
-                           vyc_prepared *const *prepared, const vyc_rows *const *rows) {
+static vyc_status add_rows(vyc_graph *graph, uint32_t *step_out, const vyc_kept_rows *kept,
+                           const tables *of) {
   const uint32_t before = graph->step_count;
-  vyc_status status = add_clears(graph, step_out, kept, kernels, rows);
-  if (status == VYC_OK) status = add_table(graph, step_out, entry, kept, kernels, prepared, rows);
+  vyc_status status = add_clears(graph, step_out, kept, of);
+  if (status == VYC_OK) status = add_table(graph, step_out, kept, of);
   if (status != VYC_OK) {
     vyc__record_keep();
     vyc__remove_steps(graph, before);
@@ -138,6 +155,12 @@ vyc_status vyc_graph_add_rows(vyc_graph *graph, uint32_t *step_out, vyc_prepared
 vyc_status vyc_graph_add_tables(vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry,
                                 uint32_t count, vyc_prepared *const *prepared,
                                 const vyc_rows *const *rows) {
+  return vyc_graph_add_tables_with(graph, step_out, entry, count, prepared, rows, NULL);
+}
+
+vyc_status vyc_graph_add_tables_with(vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry,
+                                     uint32_t count, vyc_prepared *const *prepared,
+                                     const vyc_rows *const *rows, const uint8_t *const *places) {
   VYC_REQUIRE(graph != NULL && entry != NULL && prepared != NULL && rows != NULL);
   VYC_REQUIRE(count != 0 && count <= VYC_MOST_TABLES);
   for (uint32_t k = 0; k < count; k++) {
@@ -145,13 +168,14 @@ vyc_status vyc_graph_add_tables(vyc_graph *graph, uint32_t *step_out, vyc_prepar
     VYC_REQUIRE(prepared[k]->child.context == graph->child.context);
     VYC_REQUIRE(rows[k]->struct_size >= sizeof *rows[k] && rows[k]->stream == NULL);
   }
+  const tables of = {entry, count, prepared, rows, places};
   vyc_kept_rows kept;
   vyc_scope scope;
   VYC_TRY(vyc__enter(graph->child.context, &scope));
-  vyc_status status = vyc__kept_rows_make(&kept, entry, count, prepared, rows);
+  vyc_status status = vyc__kept_rows_make(&kept, entry, count, prepared, rows, places);
   if (status == VYC_OK) {
     vyc__graph_claim(graph);
-    status = add_rows(graph, step_out, entry, &kept, count, prepared, rows);
+    status = add_rows(graph, step_out, &kept, &of);
     vyc__graph_unclaim(graph);
     vyc__kept_rows_end(&kept);
   }

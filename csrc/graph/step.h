@@ -25,6 +25,7 @@ typedef struct vyc_own_rows {
   vyc_prepared *prepared; /* held */
   vyc_rows rows;
   vyc_argument *arguments; /* of `rows`; the step holds their buffers */
+  const uint8_t *places; /* of these; or NULL */
 } vyc_own_rows;
 
 /* What the rows touch of a step that is many launches as one. */
@@ -104,6 +105,11 @@ void vyc__collectives_drop(vyc_collectives *collectives);
 bool vyc__collectives_are_empty(const vyc_collectives *collectives);
 uint32_t vyc__collectives_access_count(const vyc_collectives *collectives);
 vyc_access vyc__collectives_access(const vyc_collectives *collectives, uint32_t i);
+
+/* Of many launches as one: the arguments behind the table, of a run that has only these, or all. */
+static inline const vyc_argument *vyc__rows_arguments(const vyc_step *step, const vyc_run *run) {
+  return run->arguments + (run->argument_count + 1 - step->prepared->binding_count);
+}
 
 static inline bool vyc__step_is_empty(const vyc_step *step, const vyc_values *values) {
   if (VYC_UNLIKELY(step->kind == STEP_COLLECTIVES))

@@ -109,6 +109,14 @@ static void copy_launch(const vyc_step *step, vyc_values *values, const vyc_run 
   values->run.scalars = values->scalars;
 }
 
+/* Of many launches as one, whose table stays. */
+static void set_arrays(const vyc_step *step, vyc_values *values, const vyc_run *run) {
+  const vyc_argument *arguments = vyc__rows_arguments(step, run);
+  copy_launch(step, values, &step->base->run);
+  for (uint32_t i = 1; i < step->prepared->binding_count; i++)
+    values->arguments[i] = arguments[i - 1];
+}
+
 static uint64_t address_of(const vyc_buffer *buffer, uint64_t offset, const void *host) {
   return buffer != NULL ? buffer->address + offset : (uint64_t)(uintptr_t)host;
 }
@@ -116,7 +124,10 @@ static uint64_t address_of(const vyc_buffer *buffer, uint64_t offset, const void
 void vyc__values_set(const vyc_step *step, vyc_values *values, const vyc_run *run,
                      const vyc_graph_transfer *transfer) {
   if (step->kind == STEP_LAUNCH) {
-    copy_launch(step, values, run);
+    if (step->rows != NULL && step->base != values)
+      set_arrays(step, values, run);
+    else
+      copy_launch(step, values, run);
     vyc__values_refresh(step, values);
     return;
   }

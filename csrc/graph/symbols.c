@@ -16,7 +16,8 @@ static vyc_status refuse_use(const vyc_graph_use *use, const char *why) {
 static vyc_status check_launch_use(const vyc_step *step, const vyc_graph_symbol *symbol,
                                    const vyc_graph_use *use) {
   const vyc_prepared *prepared = step->prepared;
-  if (step->rows != NULL) return refuse_use(use, "many launches as one cannot be changed");
+  if (step->rows != NULL && (symbol->kind == VYC_SYMBOL_SCALAR || use->place == 0))
+    return refuse_use(use, "of many launches as one only arrays with a place can be changed");
   if (symbol->kind == VYC_SYMBOL_SCALAR)
     return use->place < prepared->scalar_count ? VYC_OK : refuse_use(use, "there is no scalar");
   if (use->place >= prepared->binding_count) return refuse_use(use, "there is no array");

@@ -9,10 +9,11 @@
  */
 
 /* The ranges of one kernel in order; what adjacent ones share is written if one of them is. */
-static void list_of_kernel(vyc_kept_rows *kept, const vyc_many *many) {
+static void list_of_kernel(vyc_kept_rows *kept, const vyc_many *many, bool with_places) {
   const uint32_t before = kept->range_count;
   for (uint32_t i = 0; i < many->range_count; i++) {
     const vyc_row_range *range = &many->ranges[many->keys[i].range];
+    if (!with_places && vyc__place_of(many, range->row, range->argument) != 0) continue;
     vyc_row_bytes *last = kept->range_count == before ? NULL : &kept->ranges[kept->range_count - 1];
     if (last != NULL && last->written == range->written && range->begin <= last->end) {
       if (range->end > last->end) last->end = range->end;
@@ -48,8 +49,11 @@ static vyc_status list_ranges(vyc_kept_rows *kept, const vyc_many *many, uint32_
   for (uint32_t i = 0; i < count; i++) most += many[i].range_count;
   kept->ranges = malloc(most * sizeof *kept->ranges);
   if (kept->ranges == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
-  for (uint32_t i = 0; i < count; i++) list_of_kernel(kept, &many[i]);
-  return count > 1 ? compare_kernels(kept) : VYC_OK;
+  for (uint32_t i = 0; count > 1 && i < count; i++) list_of_kernel(kept, &many[i], true);
+  if (count > 1) VYC_TRY(compare_kernels(kept));
+  kept->range_count = 0; /* what has a place is an argument of the launch */
+  for (uint32_t i = 0; i < count; i++) list_of_kernel(kept, &many[i], false);
+  return VYC_OK;
 }
 
 static vyc_status list_clears(vyc_kept_rows *kept, const vyc_many *many, uint32_t count) {
@@ -77,9 +81,15 @@ static vyc_status fail_blocks(void) {
       "the rows have more blocks than a launch can have: add some of them as another step");
 }
 
+static void set_arguments(vyc_kept_rows *kept, const vyc_prepared *entry) {
+  kept->arguments[0] = kept->launch.argument;
+  kept->launch.run.arguments = kept->arguments;
+  kept->launch.run.argument_count = entry->binding_count;
+}
+
 /* `ends` are NULL for one kernel. */
-static vyc_status put_table(vyc_kept_rows *kept, const vyc_many *many, uint32_t count,
-                            const vyc_part *part, const uint64_t *ends) {
+static vyc_status put_table(vyc_kept_rows *kept, const vyc_prepared *entry, const vyc_many *many,
+                            uint32_t count, const vyc_part *part, const uint64_t *ends) {
   if (part->rows == 0) return VYC_OK;
   uint8_t *bytes = calloc(1, part->bytes);
   if (bytes == NULL) return vyc__fail(VYC_E_MEMORY, "malloc", "out of host memory");
@@ -92,21 +102,23 @@ static vyc_status put_table(vyc_kept_rows *kept, const vyc_many *many, uint32_t 
   free(bytes);
   if (status != VYC_OK) return status;
   vyc__part_run_set(&kept->launch, part, kept->table);
+  set_arguments(kept, entry);
   for (uint32_t i = 0; i + 1 < count; i++) kept->launch.scalars[VYC_ROW_SCALARS + i] = ends[i];
   kept->launch.run.scalar_count = VYC_ROW_SCALARS + count - 1;
   return VYC_OK;
 }
 
-static vyc_status make_table(vyc_kept_rows *kept, const vyc_many *many, uint32_t count) {
+static vyc_status make_table(vyc_kept_rows *kept, const vyc_prepared *entry, const vyc_many *many,
+                             uint32_t count) {
   uint64_t ends[VYC_MOST_TABLES];
   vyc_part part;
   if (count == 1) {
     part = vyc__part_of(many, 0);
     if (part.end != many->rows->count) return fail_blocks();
-    return put_table(kept, many, 1, &part, NULL);
+    return put_table(kept, entry, many, 1, &part, NULL);
   }
   if (!vyc__part_of_all(many, count, &part, ends)) return fail_blocks();
-  return put_table(kept, many, count, &part, ends);
+  return put_table(kept, entry, many, count, &part, ends);
 }
 
 /* ---- all of it -------------------------------------------------------------------------------
@@ -114,7 +126,7 @@ static vyc_status make_table(vyc_kept_rows *kept, const vyc_many *many, uint32_t
 
 static vyc_status check_kernels(const vyc_prepared *entry, uint32_t count,
                                 vyc_prepared *const *prepared) {
-  bool fits = entry->binding_count == 1 && entry->scalar_count == VYC_ROW_SCALARS + count - 1 &&
+  bool fits = entry->binding_count >= 1 && entry->scalar_count == VYC_ROW_SCALARS + count - 1 &&
               !entry->has_barrier && !entry->has_report;
   for (uint32_t i = 0; i < count; i++)
     fits &= prepared[i]->child.context == entry->child.context && !prepared[i]->has_barrier &&
@@ -135,32 +147,38 @@ static vyc_status check(const vyc_prepared *entry, vyc_many *many, uint32_t coun
   return VYC_OK;
 }
 
-static vyc_status make(vyc_kept_rows *kept, const vyc_many *many, uint32_t count) {
+static vyc_status make(vyc_kept_rows *kept, const vyc_prepared *entry, const vyc_many *many,
+                       uint32_t count) {
+  VYC_TRY(vyc__row_places_find(kept->arguments, entry, many, count));
   VYC_TRY(list_ranges(kept, many, count));
   VYC_TRY(list_clears(kept, many, count));
-  return make_table(kept, many, count);
+  for (uint32_t i = 0; i < count; i++) vyc__row_places_put(&many[i]);
+  return make_table(kept, entry, many, count);
 }
 
 static vyc_status make_of(vyc_kept_rows *kept, vyc_prepared *entry, vyc_many *many, uint32_t count,
-                          vyc_prepared *const *prepared, const vyc_rows *const *rows) {
+                          vyc_prepared *const *prepared, const vyc_rows *const *rows,
+                          const uint8_t *const *places) {
   for (uint32_t i = 0; i < count; i++) {
     many[i].prepared = prepared[i];
     many[i].entry = count == 1 ? entry : NULL;
     many[i].rows = rows[i];
+    many[i].places = places == NULL ? NULL : places[i];
     many[i].lists = true;
   }
   vyc_status status = check(entry, many, count, prepared);
-  if (status == VYC_OK) status = make(kept, many, count);
+  if (status == VYC_OK) status = make(kept, entry, many, count);
   for (uint32_t i = 0; i < count; i++) vyc__many_end(&many[i]);
   return status;
 }
 
 vyc_status vyc__kept_rows_make(vyc_kept_rows *kept, vyc_prepared *entry, uint32_t count,
-                               vyc_prepared *const *prepared, const vyc_rows *const *rows) {
+                               vyc_prepared *const *prepared, const vyc_rows *const *rows,
+                               const uint8_t *const *places) {
   memset(kept, 0, sizeof *kept);
   vyc_many *many = calloc(count, sizeof *many);
   if (many == NULL) return vyc__fail(VYC_E_MEMORY, "calloc", "out of host memory");
-  const vyc_status status = make_of(kept, entry, many, count, prepared, rows);
+  const vyc_status status = make_of(kept, entry, many, count, prepared, rows, places);
   free(many);
   if (status != VYC_OK) vyc__kept_rows_end(kept);
   return status;

@@ -21,6 +21,7 @@ typedef struct vyc_clear {
 
 #define VYC_ROW_SCALARS 5u /* of an entry for many launches */
 #define VYC_MOST_TABLES 16u /* kernels of one such entry, with a scalar more for each but one */
+#define VYC_MOST_PLACES 16u /* arrays of one such entry beside its table */
 
 /* A launch of an entry for many launches; not to be moved. */
 typedef struct vyc_part_run {
@@ -39,15 +40,18 @@ typedef struct vyc_row_bytes {
 typedef struct vyc_kept_rows {
   vyc_buffer *table; /* on the device; NULL: no row has blocks */
   vyc_part_run launch; /* of the entry */
+  vyc_argument arguments[1 + VYC_MOST_PLACES]; /* of it: the table, and what has a place */
   uint32_t range_count, clear_count;
   vyc_row_bytes *ranges; /* that the rows touch, in order; adjacent ones are one */
   vyc_clear *clears; /* to be done before */
 } vyc_kept_rows;
 
 /* Check the rows of `count` kernels and write their table, for the entry of all of them.
- * VYC_E_UNSUPPORTED: they have more blocks than a launch. */
+ * `places`, or some of them, may be NULL. VYC_E_UNSUPPORTED: they have more blocks than a launch.
+ */
 vyc_status vyc__kept_rows_make(vyc_kept_rows *kept, vyc_prepared *entry, uint32_t count,
-                               vyc_prepared *const *prepared, const vyc_rows *const *rows);
+                               vyc_prepared *const *prepared, const vyc_rows *const *rows,
+                               const uint8_t *const *places);
 void vyc__kept_rows_end(vyc_kept_rows *kept);
 /* The row of the clearing kernel for these bytes; false: it cannot clear them. */
 bool vyc__clearing_row(const vyc_prepared *clearing, const vyc_clear *clear,

@@ -250,7 +250,8 @@ static vyc_status check_entry(const vyc_many *many) {
       (clearing->child.context != prepared->child.context || clearing->binding_count != 1 ||
        clearing->scalar_count != 0 || clearing->bindings[0].element_bytes != sizeof(uint32_t)))
     return vyc__fail(VYC_E_INVALID, "launch", "the kernel that clears does not take one array");
-  if (entry->child.context != prepared->child.context || entry->binding_count != 1 ||
+  if (entry->child.context != prepared->child.context || entry->binding_count == 0 ||
+      (many->places == NULL && entry->binding_count != 1) ||
       entry->scalar_count != VYC_ROW_SCALARS || entry->has_barrier || prepared->has_barrier ||
       entry->has_report != prepared->has_report ||
       memcmp(entry->block, prepared->block, sizeof entry->block) != 0)

@@ -23,6 +23,7 @@ typedef struct vyc_many {
   vyc_prepared *prepared;
   vyc_prepared *entry; /* NULL: one launch after the other */
   const vyc_rows *rows;
+  const uint8_t *places; /* as in vyc_graph_add_tables_with; or NULL */
   vyc_launch_stream on;
   vyc_row_span *spans; /* one for each binding */
   vyc_row_array *arrays; /* of the arguments, row after row, once they are checked */
@@ -34,6 +35,12 @@ typedef struct vyc_many {
   bool unmarked; /* some buffer is not known to have work on the stream */
   bool adopted; /* some buffer is of others' memory, of which two may be the same */
 } vyc_many;
+
+/* Of an argument of a row; 0: none. */
+static inline uint8_t vyc__place_of(const vyc_many *many, uint32_t row, uint32_t argument) {
+  return many->places == NULL ? 0
+                              : many->places[(size_t)row * many->rows->argument_count + argument];
+}
 
 static inline vyc_run vyc__row_run(const vyc_many *many, uint32_t row) {
   const vyc_rows *rows = many->rows;
@@ -75,6 +82,14 @@ bool vyc__row_bits_are_apart(const vyc_many *many);
 /* Whether no buffer that is written is another argument's: then no bytes are, as each buffer has
  * memory of its own. For rows that are checked, none with adopted memory. */
 bool vyc__row_buffers_are_apart(const vyc_many *many);
+
+/* ---- row_places.c ---- */
+
+/* The arguments of a launch of the entry behind its table, from the rows of `count` kernels. */
+vyc_status vyc__row_places_find(vyc_argument *arguments_out, const vyc_prepared *entry,
+                                const vyc_many *many, uint32_t count);
+/* From here on the rows have the number of the place instead of the address. */
+void vyc__row_places_put(const vyc_many *many);
 
 /* ---- row_table.c ---- */
 

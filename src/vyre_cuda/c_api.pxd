@@ -21,6 +21,9 @@ cdef extern from "vyre_cuda.h" nogil:
     vyc_status vyc_copy_out(vyc_buffer *source, uint64_t offset, void *data_out, uint64_t nbytes)
 
     vyc_status vyc_call_run(vyc_call *call)
+    vyc_status vyc_graph_add_tables(
+        vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry, uint32_t count, vyc_prepared *const *prepared,
+        const vyc_rows *const *rows)
     vyc_status vyc_graph_launch(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                                 vyc_stream *stream)
     vyc_status vyc_graph_find_symbol(vyc_graph *graph, uint32_t *symbol_out, const char *name)

@@ -17,6 +17,7 @@
  * its report is the number of the operation that launched it. */
 #define MODEL_ASSERTING "asserting"
 #define MODEL_ROWS "rows"
+#define MODEL_PLACES "rows_with_places" /* the same with one array behind its other parameters */
 #define MODEL_MERGED "k_put_put" /* no count, and one of its scalars is in a cell */
 #define MODEL_CELLS "k_write_symbols" /* writes its scalar to a cell */
 #define MODEL_GATHERS "vyc_gather"
@@ -37,6 +38,7 @@ typedef struct model_reduce {
 typedef struct model_kernel {
   uint64_t in, out, value; /* its parameters */
   uint64_t row;            /* of a table: where the parameters are, too; 0: nowhere else */
+  uint64_t placed;         /* what rows with 1 read; 0: there are none */
   uint64_t report;         /* where a failed assertion goes; 0: it has none */
   uint64_t cell;           /* where it reads its value, or a second one; 0: nowhere */
   uint32_t count, device;

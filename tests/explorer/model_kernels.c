@@ -34,6 +34,7 @@ static CUresult CUDAAPI model_cuModuleGetFunction(CUfunction *out, CUmodule modu
                                                   const char *text) {
   const uint64_t kind = strcmp(text, MODEL_ASSERTING) == 0  ? ASSERTING
                         : strcmp(text, MODEL_ROWS) == 0     ? ROWS
+                        : strcmp(text, MODEL_PLACES) == 0   ? ROWS | PLACES
                         : strcmp(text, MODEL_RESIDENT) == 0 ? RESIDENT
                         : strcmp(text, MODEL_GATHERS) == 0  ? GATHERS
                         : strcmp(text, MODEL_REDUCES) == 0  ? REDUCES

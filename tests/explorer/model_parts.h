@@ -128,6 +128,8 @@ extern model *the_model;
 #define ASSERTING UINT64_C(8)
 /* In that of one whose parameters are in a table. */
 #define ROWS UINT64_C(4)
+/* In that of one of these that has an array in place 1. */
+#define PLACES UINT64_C(128)
 /* In that of the kernel that reads scattered ranges. */
 #define GATHERS UINT64_C(16)
 /* In that of one that was merged of others. */

@@ -12,8 +12,9 @@ static void write_report(const model_kernel *kernel) {
 
 /* The table is still what it was for the launch. */
 static void check_row(const model_kernel *kernel) {
+  const uint64_t in = kernel->placed != 0 ? 1 : kernel->in;
   model_check_memory(kernel->row, MODEL_ROW_BYTES, "a kernel");
-  if (model_read(kernel->row + 16) != kernel->in || model_read(kernel->row + 24) != kernel->out ||
+  if (model_read(kernel->row + 16) != in || model_read(kernel->row + 24) != kernel->out ||
       model_read(kernel->row + 32) != kernel->value)
     explorer_fail("a row at %#lx is not the one that was launched", (unsigned long)kernel->row);
 }
@@ -224,6 +225,7 @@ uint32_t rows_of(node *nodes, const model_kernel *table_kernel, uint32_t room) {
     model_kernel kernel = {
         .module = whole.module, .row = whole.row + (uint64_t)i * MODEL_ROW_BYTES, .count = 1};
     memcpy(&kernel.in, row + 16, 8);
+    if (kernel.in == 1) kernel.in = kernel.placed = whole.placed;
     memcpy(&kernel.out, row + 24, 8);
     memcpy(&kernel.value, row + 32, 8);
     kernel.has_value = true;
@@ -261,13 +263,14 @@ static void take_parameters(model_kernel *kernel, uint64_t handle, void **parame
 
 model_kernel kernel_of(const void *function, void **parameters) {
   const uint64_t handle = (uint64_t)(uintptr_t)function;
-  const uint64_t kinds = ASSERTING | ROWS | MERGED | CELLS | REDUCES;
+  const uint64_t kinds = ASSERTING | ROWS | PLACES | MERGED | CELLS | REDUCES;
   model_kernel kernel = {.module = (const void *)(uintptr_t)(handle & ~kinds), .count = 1};
   if ((handle & REDUCES) != 0) {
     kernel.reduce = reduce_of(parameters);
   } else if ((handle & ROWS) != 0) { /* their number is the count until they are given */
     memcpy(&kernel.row, parameters[0], 8);
     memcpy(&kernel.count, parameters[1], 4);
+    if ((handle & PLACES) != 0) memcpy(&kernel.placed, parameters[6], 8);
   } else if ((handle & CELLS) != 0) {
     kernel.has_value = kernel.writes_cell = true;
     memcpy(&kernel.value, parameters[0], 8);

@@ -28,6 +28,7 @@
   X("communicator-watch", communicator_watch)                                                      \
   X("communicator-close", communicator_close)                                                      \
   X("graph-rows", graph_of_rows)                                                                   \
+  X("graph-places", graph_of_places)                                                               \
   X("graph-steps", graph_of_steps)                                                                 \
   X("graph-launch", graph_launch)                                                                  \
   X("graph-together", graph_together)                                                              \

@@ -280,6 +280,62 @@ void operate_graph_of_rows(uint32_t thread) {
   scene_leave(number, status);
 }
 
+/* The same with rows that were added for another array than x: a change or a symbol has x. */
+void operate_graph_of_places(uint32_t thread) {
+  scene *s = the_scene();
+  const scene_buffer *const to[] = {&s->hot, &s->own[thread]};
+  static const uint32_t grids[] = {1, 1, 1, 1, 1, 1};
+  static const uint8_t of_rows[] = {1, 0, 1, 0};
+  static const vyc_graph_use use = {0, 1};
+  static const vyc_graph_symbol symbol = {.struct_size = sizeof symbol,
+                                          .kind = VYC_SYMBOL_ARRAY,
+                                          .element_bytes = 8,
+                                          .use_count = 1,
+                                          .uses = &use};
+  const uint8_t *const places[] = {of_rows};
+  vyc_argument arguments[4];
+  vyc_graph *graph = NULL;
+  const uint32_t number =
+      scene_enter((order_operation){.name = "a graph of two rows with a place",
+                                    .stream = STREAM_TWO,
+                                    .reads = scene_set(&s->x),
+                                    .writes = scene_set(to[0]) | scene_set(to[1]),
+                                    .in = s->x.address},
+                  BY_ITSELF, 3);
+  scene_run now, last;
+  const uint64_t scalars[] = {number, number};
+  for (uint32_t row = 0; row < 2; row++) {
+    scene_run run;
+    scene_fill_run(&run, NULL, &s->out, 0, to[row], number);
+    arguments[2 * row] = run.arguments[0];
+    arguments[2 * row + 1] = run.arguments[1];
+  }
+  const vyc_rows rows = {.struct_size = sizeof rows,
+                         .count = 2,
+                         .argument_count = 2,
+                         .scalar_count = 1,
+                         .arguments = arguments,
+                         .scalars = scalars,
+                         .grids = grids};
+  const vyc_rows *const tables[] = {&rows};
+  scene_fill_run(&now, NULL, &s->x, 0, to[0], number);
+  now.run.argument_count = 1;
+  scene_fill_run(&last, NULL, &s->x, 0, &s->hot, number);
+  const vyc_graph_change change = {.run = &now.run};
+  vyc_symbol_value value = {.count = 1, .buffer = s->x.handle};
+  vyc_status status = vyc_graph_create(&graph, s->context);
+  if (status == VYC_OK)
+    status = vyc_graph_add_tables_with(graph, NULL, s->placed, 1, &s->copying, tables, places);
+  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &last.run);
+  if (status == VYC_OK) status = vyc_graph_finish(graph);
+  if (status == VYC_OK) status = vyc_graph_add_symbol(graph, &value.symbol, &symbol);
+  if (status == VYC_OK)
+    status = thread % 2 == 0 ? vyc_graph_launch(graph, &change, 1, s->two)
+                             : vyc_graph_launch_with(graph, &value, 1, s->two, 0);
+  vyc_graph_release(graph);
+  scene_leave(number, status);
+}
+
 /* A fill, a copy within the device and a repetition: to memory of the thread's, twice to hot. */
 void operate_graph_of_steps(uint32_t thread) {
   scene *s = the_scene();

@@ -214,21 +214,22 @@ vyc_status scene_make_asserting(vyc_prepared **prepared_out) {
   return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
 }
 
-static vyc_status make_rows(vyc_prepared **prepared_out) {
+static vyc_status make_rows(vyc_prepared **prepared_out, bool has_place) {
   static const vyc_parameter parameters[] = {
       {VYC_PARAMETER_POINTER, 0, 0, 8, {0}}, {VYC_PARAMETER_SCALAR, 0, 8, 4, {0}},
       {VYC_PARAMETER_SCALAR, 1, 12, 4, {0}}, {VYC_PARAMETER_SCALAR, 2, 16, 4, {0}},
-      {VYC_PARAMETER_SCALAR, 3, 20, 4, {0}}, {VYC_PARAMETER_SCALAR, 4, 24, 4, {0}}};
-  static const vyc_binding table = {VYC_ROLE_IN, 0, 16, 0};
+      {VYC_PARAMETER_SCALAR, 3, 20, 4, {0}}, {VYC_PARAMETER_SCALAR, 4, 24, 4, {0}},
+      {VYC_PARAMETER_POINTER, 1, 32, 8, {0}}};
+  static const vyc_binding bindings[] = {{VYC_ROLE_IN, 0, 16, 0}, {VYC_ROLE_IN, 0, 8, 0}};
   const vyc_prepared_desc desc = {.struct_size = sizeof desc,
                                   .block = {32, 1, 1},
-                                  .parameter_bytes = 28,
-                                  .parameter_count = 6,
-                                  .binding_count = 1,
+                                  .parameter_bytes = has_place ? 40 : 28,
+                                  .parameter_count = has_place ? 7 : 6,
+                                  .binding_count = has_place ? 2 : 1,
                                   .scalar_count = 5,
-                                  .entry = MODEL_ROWS,
+                                  .entry = has_place ? MODEL_PLACES : MODEL_ROWS,
                                   .parameters = parameters,
-                                  .bindings = &table};
+                                  .bindings = bindings};
   return vyc_prepared_create(prepared_out, the_scene()->module, &desc);
 }
 
@@ -281,7 +282,8 @@ static void make_objects(scene *s, bool is_far) {
   MUST(vyc_module_load(&s->module, NULL, 0, s->context, "model", sizeof "model"));
   MUST(scene_make_asserting(&s->asserting));
   MUST(scene_make_copying(&s->copying));
-  MUST(make_rows(&s->rows));
+  MUST(make_rows(&s->rows, false));
+  MUST(make_rows(&s->placed, true));
   MUST(scene_make_resident(&s->resident));
   MUST(scene_make_worker(&s->worker, is_far ? 2 : 1));
   if (is_far) crowd(s->context);

@@ -138,6 +138,7 @@ typedef struct scene {
   uint64_t collectives; /* operations that have some */
   bool refuses_collectives; /* for what another operation does */
   vyc_prepared *rows; /* many launches of `copying` as one */
+  vyc_prepared *placed; /* the same with a place for what rows read */
   uint64_t input[ORDER_MOST]; /* that the kernel of an operation must find; 0: any */
   uint64_t dropped[EXPLORER_CALLERS], cells[EXPLORER_CALLERS][2]; /* host memory */
   vyc_graph *graph; /* x to memory of its own, and that to hot */

@@ -28,6 +28,7 @@ static void release_objects(scene *s) {
   vyc_buffer_release(s->between);
   vyc_prepared_release(s->copying);
   vyc_prepared_release(s->rows);
+  vyc_prepared_release(s->placed);
   vyc_prepared_release(s->asserting);
   vyc_module_release(s->module);
   vyc_prepared_release(s->prepared);

@@ -25,7 +25,7 @@
 
 /* Each block of `add` adds its number in the launch and v to *p; `add_rows` finds its row by
  * looking at one after the other, between the rows that the map names. `add_tables` adds 7 more in
- * rows from `end` on. */
+ * rows from `end` on; `add_placed` adds to `array` in rows that have 1 for an address. */
 static const char *const TEXT =
     ".version 7.8\n.target sm_90\n.address_size 64\n"
     ".visible .entry add(.param .u64 p, .param .u32 v)\n{\n.reg .pred %p0; .reg .b32 %r<4>; .reg "
@@ -35,20 +35,36 @@ static const char *const TEXT =
         "add_rows", "", "")
         OF_ROWS(
             "add_tables", ", .param .u32 end",
-            "ld.param.u32 %r4, [end];\nsetp.ge.u32 %p0, %r3, %r4;\n@%p0 add.u32 %r10, %r10, 7;\n");
+            "ld.param.u32 %r4, [end];\nsetp.ge.u32 %p0, %r3, %r4;\n@%p0 add.u32 %r10, %r10, 7;\n")
+            OF_ROWS("add_placed", ", .param .u64 array",
+                    "setp.eq.u64 %p0, %rd3, 1;\n@%p0 ld.param.u64 %rd3, [array];\n");
 
 enum { MOST_ROWS = 700, BLOCK = 32 };
 
 typedef struct adder {
   vyc_context *context;
   vyc_module *module;
-  vyc_prepared *prepared, *entry, *of_two;
+  vyc_prepared *prepared, *entry, *of_two, *placed;
   vyc_buffer *buffer;
   vyc_argument arguments[MOST_ROWS];
   uint64_t scalars[MOST_ROWS];
   uint32_t grids[MOST_ROWS][3];
   vyc_rows rows;
 } adder;
+
+static void prepare_placed(adder *a, vyc_prepared_desc *desc, const vyc_parameter *of_entry) {
+  static const vyc_binding bindings[] = {{VYC_ROLE_IN, 0, 16, 0}, {VYC_ROLE_INOUT, 0, 4, 0}};
+  vyc_parameter parameters[7];
+  memcpy(parameters, of_entry, 6 * sizeof *of_entry);
+  parameters[6] = (vyc_parameter){VYC_PARAMETER_POINTER, 1, 32, 8, {0}};
+  desc->parameter_bytes = 40;
+  desc->binding_count = 2;
+  desc->scalar_count = 5;
+  desc->entry = "add_placed";
+  desc->parameters = parameters;
+  desc->bindings = bindings;
+  OK(vyc_prepared_create(&a->placed, a->module, desc));
+}
 
 static void prepare_both(adder *a) {
   static const vyc_parameter parameters[] = {{VYC_PARAMETER_POINTER, 0, 0, 8, {0}},
@@ -81,9 +97,11 @@ static void prepare_both(adder *a) {
   desc.scalar_count = 6;
   desc.entry = "add_tables";
   OK(vyc_prepared_create(&a->of_two, a->module, &desc));
+  prepare_placed(a, &desc, of_entry);
 }
 
 static void release_all(adder *a) {
+  vyc_prepared_release(a->placed);
   vyc_prepared_release(a->of_two);
   vyc_prepared_release(a->entry);
   vyc_prepared_release(a->prepared);
@@ -259,6 +277,116 @@ static void wrong_rows_add_no_step(adder *a) {
   vyc_graph_release(graph);
 }
 
+/* ---- arrays with a place -----------------------------------------------------------------------
+ */
+
+static const uint32_t ONE_BLOCK[] = {1};
+
+/* Row 3 of 9 has a place. */
+static vyc_status add_placed(adder *a, vyc_graph *graph, vyc_prepared *entry, uint8_t place) {
+  uint8_t places[9] = {0};
+  const uint8_t *const of_rows[] = {places};
+  const vyc_rows *const rows[] = {&a->rows};
+  places[3] = place;
+  return vyc_graph_add_tables_with(graph, NULL, entry, 1, &a->prepared, rows, of_rows);
+}
+
+static uint32_t word_of(vyc_buffer *buffer) {
+  uint32_t word = 0;
+  OK(vyc_copy_out(buffer, 0, &word, sizeof word));
+  return word;
+}
+
+static vyc_run run_on(const vyc_argument *argument, uint32_t count) {
+  return (vyc_run){.struct_size = sizeof(vyc_run), .argument_count = count, .arguments = argument};
+}
+
+static void a_launch_has_other_arrays(adder *a) {
+  uint32_t words[MOST_ROWS] = {0};
+  const uint32_t none = 0;
+  const vyc_graph_use use = {0, 1};
+  vyc_graph *graph = NULL;
+  vyc_buffer *const other = new_buffer(a->context, 4), *third = new_buffer(a->context, 4);
+  const vyc_argument argument = {.kind = VYC_ARGUMENT_BUFFER, .count = 1, .buffer = other};
+  const vyc_run run = run_on(&argument, 1);
+  const vyc_graph_change change = {.run = &run};
+  vyc_symbol_value value = {.count = 1, .buffer = third};
+  const vyc_graph_symbol symbol = {.struct_size = sizeof symbol,
+                                   .kind = VYC_SYMBOL_ARRAY,
+                                   .element_bytes = 4,
+                                   .use_count = 1,
+                                   .uses = &use};
+  OK(vyc_copy_in(other, 0, &none, 4));
+  OK(vyc_copy_in(third, 0, &none, 4));
+  OK(vyc_copy_in(a->buffer, 0, words, sizeof words));
+  fill(a, 9, ONE_BLOCK, 1);
+  OK(vyc_graph_create(&graph, a->context));
+  OK(add_placed(a, graph, a->placed, 1));
+  OK(vyc_graph_finish(graph));
+  OK(vyc_graph_add_symbol(graph, &value.symbol, &symbol));
+  OK(vyc_graph_launch(graph, NULL, 0, NULL));
+  OK(vyc_graph_launch(graph, &change, 1, NULL));
+  OK(vyc_graph_launch_with(graph, &value, 1, NULL, 0));
+  OK(vyc_graph_update(graph, &change, 1));
+  vyc_buffer_release(third);
+  for (int turn = 0; turn < 2; turn++) OK(vyc_graph_launch(graph, NULL, 0, NULL));
+  OK(vyc_copy_out(a->buffer, 0, words, sizeof words));
+  for (uint32_t i = 0; i < 9; i++) CHECK(words[i] == (i == 3 ? 1 : 5) * (1000 + i));
+  CHECK(word_of(other) == 3 * 1003);
+  vyc_graph_release(graph);
+  vyc_buffer_release(other);
+}
+
+static void wrong_arrays_change_nothing(adder *a) {
+  vyc_graph *graph = NULL;
+  vyc_buffer *const small = new_buffer(a->context, 2), *large = new_buffer(a->context, 8);
+  const vyc_argument arguments[] = {{.kind = VYC_ARGUMENT_BUFFER, .count = 1, .buffer = small},
+                                    {.kind = VYC_ARGUMENT_BUFFER, .count = 2, .buffer = large},
+                                    {.kind = VYC_ARGUMENT_BUFFER, .count = 1, .buffer = large}};
+  const vyc_run runs[] = {run_on(&arguments[0], 1), run_on(&arguments[1], 1),
+                          run_on(&arguments[1], 2), run_on(NULL, 0)};
+  const vyc_graph_use table = {0, 0};
+  const vyc_graph_symbol symbol = {.struct_size = sizeof symbol,
+                                   .kind = VYC_SYMBOL_ARRAY,
+                                   .element_bytes = 16,
+                                   .use_count = 1,
+                                   .uses = &table};
+  uint32_t number = 0;
+  fill(a, 9, ONE_BLOCK, 1);
+  OK(vyc_graph_create(&graph, a->context));
+  OK(add_placed(a, graph, a->placed, 1));
+  OK(vyc_graph_finish(graph));
+  for (uint32_t i = 0; i < 4; i++) {
+    const vyc_graph_change change = {.run = &runs[i]};
+    CHECK(vyc_graph_launch(graph, &change, 1, NULL) == VYC_E_INVALID);
+    CHECK(vyc_graph_update(graph, &change, 1) == VYC_E_INVALID);
+  }
+  CHECK(vyc_graph_add_symbol(graph, &number, &symbol) == VYC_E_INVALID);
+  vyc_graph_release(graph);
+  vyc_buffer_release(small);
+  vyc_buffer_release(large);
+}
+
+static void wrong_places_add_no_step(adder *a) {
+  vyc_graph *graph = NULL;
+  vyc_graph_info info = {.struct_size = sizeof info};
+  const uint8_t both[9] = {1, 1};
+  const uint8_t *const of_rows[] = {both};
+  const vyc_rows *const rows[] = {&a->rows};
+  fill(a, 9, ONE_BLOCK, 1);
+  OK(vyc_graph_create(&graph, a->context));
+  CHECK(add_placed(a, graph, a->placed, 0) == VYC_E_INVALID); /* no row has its place */
+  CHECK(add_placed(a, graph, a->placed, 2) == VYC_E_INVALID);
+  CHECK(add_placed(a, graph, a->entry, 1) == VYC_E_INVALID);
+  CHECK(vyc_graph_add_rows(graph, NULL, a->prepared, a->placed, &a->rows) == VYC_E_INVALID);
+  CHECK(vyc_graph_add_tables_with(graph, NULL, a->placed, 1, &a->prepared, rows, of_rows) ==
+        VYC_E_INVALID); /* two arrays in one place */
+  CHECK(vyc_prepared_launch_many(a->prepared, a->placed, &a->rows) == VYC_E_INVALID);
+  OK(vyc_graph_info_get(graph, &info));
+  CHECK(info.step_count == 0);
+  vyc_graph_release(graph);
+}
+
 /* ---- more blocks than a launch can have ------------------------------------------------------ */
 
 static uint64_t first_blocks;
@@ -338,6 +466,9 @@ int main(int argc, char **argv) {
     rows_of_two_kernels_are_one_step(&a, 600, first, few, 7);
   }
   wrong_rows_add_no_step(&a);
+  a_launch_has_other_arrays(&a);
+  wrong_arrays_change_nothing(&a);
+  wrong_places_add_no_step(&a);
   wrong_tables_add_no_step(&a);
   what_is_wrong_is_refused(&a);
   release_all(&a);

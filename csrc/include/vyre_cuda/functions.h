@@ -130,6 +130,7 @@
   X(vyc_graph_add_rows)                        \
   X(vyc_graph_add_symbol)                      \
   X(vyc_graph_add_tables)                      \
+  X(vyc_graph_add_tables_with)                 \
   X(vyc_graph_add_transfer)                    \
   X(vyc_graph_create)                          \
   X(vyc_graph_find_symbol)                     \

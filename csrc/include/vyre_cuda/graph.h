@@ -66,6 +66,21 @@ VYC_API vyc_status vyc_graph_add_rows(vyc_graph *graph, uint32_t *step_out, vyc_
 VYC_API vyc_status vyc_graph_add_tables(vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry,
                                         uint32_t count, vyc_prepared *const *prepared,
                                         const vyc_rows *const *rows);
+/* The same with arrays that symbols and changes can replace. An element of `places`, which may be
+ * NULL, has a number for each argument of these rows, in their order: 0 for an array of the row's
+ * own, else which of the entry's bindings stands for it. The entry has up to 16 such bindings
+ * behind its table, VYC_ROLE_IN, or VYC_ROLE_INOUT for what is written, and where a row would have
+ * the address of the array the table has the number. All arguments with one number are the same
+ * array, whose elements have the size that the binding has. What else may meet it is not looked at
+ * again: in each launch it must share memory only with what it shared memory with when the step was
+ * added. A change of this step is a run whose arguments are the arrays in these places, each as
+ * large as before; of that run nothing else is used.
+ * VYC_E_INVALID too: an array with a number would have to be cleared. */
+VYC_API vyc_status vyc_graph_add_tables_with(vyc_graph *graph, uint32_t *step_out,
+                                             vyc_prepared *entry, uint32_t count,
+                                             vyc_prepared *const *prepared,
+                                             const vyc_rows *const *rows,
+                                             const uint8_t *const *places);
 /* Add a copy or a fill and return its number; its buffers and `pinned` are held. The ranges of a
  * copy may not overlap. */
 VYC_API vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out,

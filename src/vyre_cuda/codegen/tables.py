@@ -25,10 +25,10 @@ class LoweredTables:
     dynamic_shared_bytes: int
 
 
-def lower_tables(parts: Sequence[Part], target: Target) -> LoweredTables:
-    """The entry of kernels with the same block, which are numbered in this order. UnsupportedError: it would use more
-    shared memory than there is."""
-    rows = Rows(max(part.lowered.parameter_bytes for part in parts), kernels=len(parts))
+def lower_tables(parts: Sequence[Part], target: Target, *, arrays: int = 0) -> LoweredTables:
+    """The entry of kernels with the same block, which are numbered in this order, with so many arrays of its own.
+    UnsupportedError: it would use more shared memory than there is."""
+    rows = Rows(max(part.lowered.parameter_bytes for part in parts), kernels=len(parts), arrays=arrays)
     bodies = [body_of(part, target, f"k{number}", rows, CAPABILITY) for number, part in enumerate(parts)]
     static = sum(body.static_shared_bytes for body in bodies)
     dynamic = max(body.dynamic_shared_bytes for body in bodies)

@@ -227,6 +227,28 @@ def fused_graphs(device: vc.Device) -> None:
 
 
 @scenario
+def tables_of_graphs(device: vc.Device) -> None:
+    """Launches that become one, with arrays that are symbols, and the same as recorded."""
+    kernel = device.compile(programs.saxpy())
+    for fuse in (False, True):
+        x, outs = device.array(X), [device.zeros(300, vc.f32) for _ in range(7)]
+        with device.record(fuse=fuse) as graph:
+            for k, out in enumerate(outs):
+                given = vc.symbol("x", x) if k < 3 else x, x, vc.symbol("out", out) if k == 3 else out
+                kernel.launch(*given, float(k))
+        graph.replay()
+        np.testing.assert_array_equal(4 * X, outs[3].numpy())
+        other = device.zeros(300, vc.f32)
+        graph.replay(out=other)
+        np.testing.assert_array_equal(4 * X, other.numpy())
+        graph.update(x=other)
+        graph.replay()
+        np.testing.assert_array_equal(9 * X, outs[2].numpy())
+        graph.replay(x=outs[5])
+        np.testing.assert_array_equal(7 * X, outs[1].numpy())
+
+
+@scenario
 def failed_checks(device: vc.Device) -> None:
     """Assertions of a call, a launch and a kernel that was dropped."""
     kernel = device.compile(programs.guarded(10))

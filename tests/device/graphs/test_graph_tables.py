@@ -244,14 +244,7 @@ def test_launches_with_symbols_are_rows_of_a_kernel_of_their_own(device: vc.Devi
 
 
 def test_explain_says_what_tables_do_not_take(device: vc.Device) -> None:
-    kernel = device.compile(sums())
     xs, zs = arrays(device, [32] * 20), [device.zeros(1, vc.f32) for _ in range(20)]
-    with device.record(fuse=True) as graph:
-        for x, z in zip(xs, zs, strict=True):
-            kernel.launch(x, vc.symbol("z", z), 2.0) if x is xs[0] else kernel.launch(vc.symbol("x", xs[0]), z, 2.0)
-    graph.replay()
-    assert "no row of a table: it has the symbol x, which cannot be a cell" in graph.explain()
-    assert graph.node_count == 20
     b = vc.Builder("checked", block=32)
     x, z = b.input("x", vc.f32), b.output("z", vc.f32)
     i = b.let("i", vc.global_id.x)
@@ -268,7 +261,7 @@ def test_explain_says_what_tables_do_not_take(device: vc.Device) -> None:
 
 
 def test_arrays_of_symbols_keep_their_place(device: vc.Device) -> None:
-    """The array of a later replay is one that rows before it write, or rows behind it."""
+    """The array of a later replay is one that rows before it write, or rows behind it: those run as recorded."""
     kernel, reader = device.compile(scaled()), device.compile(sums())
     xs = arrays(device, [32] * 20)
     zs, ws = ([device.zeros(32, vc.f32) for _ in xs] for _ in range(2))
@@ -280,7 +273,7 @@ def test_arrays_of_symbols_keep_their_place(device: vc.Device) -> None:
         for x, w in zip(xs, ws, strict=True):
             kernel.launch(x, w, 3.0, 0.0)
     graph.compile()
-    assert graph.node_count == 3
+    assert graph.node_count == 2
     graph.replay(x=zs[7])
     assert total.numpy()[0] == 2 * xs[7].numpy().sum(dtype=F32)
     ws[7].fill(1)

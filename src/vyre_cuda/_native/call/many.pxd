@@ -20,6 +20,7 @@ cdef class Rows:
     cdef PyObject **_held  # references to buffers
     cdef size_t _held_count
     cdef list _kept        # what rows were converted to, and what else must stay
+    cdef readonly bytes places  # of the arrays in a launch of the entry, or None
 
     cdef int make_room(self, Dispatcher dispatcher, size_t count, object grid, Stream on) except -1
     cdef void take(self, size_t at, const vyc_run *run) noexcept

@@ -5,6 +5,8 @@ from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.core.context import Stream
 
 class Rows:
+    places: bytes | None
+    def set_places(self, places: bytes) -> None: ...
     def blocks(self) -> int: ...
     def launch(
         self,

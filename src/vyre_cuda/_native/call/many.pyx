@@ -114,6 +114,12 @@ cdef class Rows:
         self._held_count += frame.held_count
         frame.held_count = 0
 
+    def set_places(self, bytes places not None) -> None:
+        """For each array of each row 0, or the number of the entry's array that stands for it."""
+        if <uint64_t>len(places) != <uint64_t>self._rows.count * self._rows.argument_count:
+            raise ValueError("each array of each row needs one number")
+        self.places = places
+
     def blocks(self) -> int:
         """Those of all rows."""
         cdef uint64_t found = 0

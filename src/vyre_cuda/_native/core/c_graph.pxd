@@ -1,5 +1,5 @@
 # vyre_cuda/graph.h for Cython: what the extensions use of it.
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
 
 from vyre_cuda._native.core.c_driver cimport (
     vyc_buffer, vyc_context, vyc_event, vyc_graph, vyc_pinned, vyc_prepared, vyc_stream,
@@ -78,9 +78,9 @@ cdef extern from "vyre_cuda/graph.h" nogil:
     vyc_status vyc_graph_add_launch(vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared, const vyc_run *run)
     vyc_status vyc_graph_add_rows(
         vyc_graph *graph, uint32_t *step_out, vyc_prepared *prepared, vyc_prepared *many, const vyc_rows *rows)
-    vyc_status vyc_graph_add_tables(
+    vyc_status vyc_graph_add_tables_with(
         vyc_graph *graph, uint32_t *step_out, vyc_prepared *entry, uint32_t count, vyc_prepared *const *prepared,
-        const vyc_rows *const *rows)
+        const vyc_rows *const *rows, const uint8_t *const *places)
     vyc_status vyc_graph_add_transfer(vyc_graph *graph, uint32_t *step_out, const vyc_graph_transfer *transfer)
     vyc_status vyc_graph_repeat_begin(vyc_graph *graph, uint32_t *step_out, uint64_t times, vyc_buffer *until,
                                       uint64_t until_offset, uint32_t until_bytes)

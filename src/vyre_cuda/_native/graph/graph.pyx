@@ -6,7 +6,7 @@ cimport cython
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_XDECREF
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -17,7 +17,7 @@ from vyre_cuda._native.core.c_driver cimport vyc_prepared, vyc_stream
 from vyre_cuda._native.core.c_graph cimport (
     VYC_NODE_CLEAR, VYC_NODE_COLLECTIVE, VYC_NODE_CONTROL, VYC_NODE_COPY, VYC_NODE_FILL, VYC_NODE_KERNEL,
     VYC_NODE_LOOP, VYC_SYMBOL_ARRAY, VYC_SYMBOL_SCALAR, vyc_graph_add_launch, vyc_graph_add_rows,
-    vyc_graph_add_symbol, vyc_graph_add_tables, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
+    vyc_graph_add_symbol, vyc_graph_add_tables_with, vyc_graph_add_transfer, vyc_graph_change, vyc_graph_create,
     vyc_graph_finish, vyc_graph_in_turns, vyc_graph_info, vyc_graph_info_get, vyc_graph_launch_at,
     vyc_graph_launch_between, vyc_graph_launch_together, vyc_graph_launch_with, vyc_graph_node, vyc_graph_node_get,
     vyc_graph_own, vyc_graph_part, vyc_graph_release, vyc_graph_repeat_begin, vyc_graph_repeat_end, vyc_graph_symbol,
@@ -166,9 +166,11 @@ cdef class Graph:
 
     def add_tables(self, list rows not None, PreparedKernel entry not None, PreparedKernel clearing=None,
                    PreparedKernel many_clearing=None) -> int:
-        """The same for rows of several kernels; `entry`: that of all of them."""
+        """The same for rows of one kernel or several; `entry`: that of all of them, with the places that the rows
+        have."""
         cdef vyc_prepared *prepared[MOST_TABLES]
         cdef const vyc_rows *of_each[MOST_TABLES]
+        cdef const uint8_t *places[MOST_TABLES]
         cdef uint32_t step = 0, count = 0
         cdef Rows one
         if len(rows) > MOST_TABLES:
@@ -181,9 +183,10 @@ cdef class Graph:
             one._rows.many_clearing = NULL if many_clearing is None else many_clearing._h
             prepared[count] = one._dispatcher._prepared._h
             of_each[count] = &one._rows
+            places[count] = NULL if one.places is None else <const uint8_t *><const char *>one.places
             count += 1
         with nogil:
-            check(vyc_graph_add_tables(self._h, &step, entry._h, count, prepared, of_each))
+            check(vyc_graph_add_tables_with(self._h, &step, entry._h, count, prepared, of_each, places))
         return step
 
     def add_transfer(self, Transfer transfer not None) -> int:

@@ -12,6 +12,9 @@ With several kernels, those of the first have the first rows, and so on, and eac
 parameter block needs. For each kernel but the last there is a parameter more, the row before which its rows end: the
 block needs only these to find its kernel.
 
+Behind these an entry may have arrays, numbered from 1 on, that any launch of it may replace. Where a row has such an
+array, the number stands in the table in place of its address, which is larger.
+
 Everything here is the same for all threads of a block, which then runs the kernel's own instructions: block numbers,
 the size of the grid and parameters are those of the row.
 """
@@ -47,18 +50,24 @@ def ends(kernels: int) -> list[str]:
     return [f"rows_end{number}" for number in range(kernels - 1)]
 
 
+def array_names(arrays: int) -> list[str]:
+    """The parameters that are arrays of the entry."""
+    return [f"rows_array{number}" for number in range(1, arrays + 1)]
+
+
 class Rows:
     """How an entry reads its row; `parameter_bytes` are those of one launch, the most of its kernels."""
 
     leave = "ret;"  # where a thread's part of its launch ends
     barrier = "bar.sync 0;"  # of the threads of a block
 
-    def __init__(self, parameter_bytes: int, *, reports: bool = False, kernels: int = 1) -> None:
+    def __init__(self, parameter_bytes: int, *, reports: bool = False, kernels: int = 1, arrays: int = 0) -> None:
         self._stride = row_bytes(parameter_bytes)
-        self._kernels = kernels
+        self._arrays = array_names(arrays)
         self.parameters = [("rows_table", "u64"), *((word, "u32") for word in WORDS)]
         self.parameters += [("rows_report", "u64")] if reports else []
         self.parameters += [(word, "u32") for word in ends(kernels)]
+        self.parameters += [(name, "u64") for name in self._arrays]
         self.names = {
             **{f"%ctaid.{axis}": f"%row_{axis}" for axis in "xyz"},
             **{f"%nctaid.{axis}": f"%row_n{axis}" for axis in "xyz"},
@@ -68,7 +77,14 @@ class Rows:
         """The instruction that loads a parameter, with %s in place of its destination and %% for each percent sign."""
         if parameter.kind == "report":
             return f"ld.param.{word} %s, [rows_report];"
-        return f"ld.global.nc.{word} %s, [%%row_at+{HEADER_BYTES + parameter.offset}];"
+        at = f"[%%row_at+{HEADER_BYTES + parameter.offset}]"
+        if parameter.kind != "buffer" or not self._arrays:
+            return f"ld.global.nc.{word} %s, {at};"
+        lines = [f"ld.global.nc.u64 %%row_map, {at};"]
+        for number, name in enumerate(self._arrays, 1):
+            lines.append(f"setp.eq.u64 %%row_p, %%row_map, {number};")
+            lines.append(f"@%%row_p ld.param.u64 %%row_map, [{name}];")
+        return "\n  ".join([*lines, "mov.u64 %s, %%row_map;"])
 
     def registers(self) -> list[str]:
         """Their declarations."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from vyre_cuda.ir.core import limits
 from vyre_cuda.later import later
 from vyre_cuda.passes import tables
 from vyre_cuda.passes.cells import of_geometry
@@ -28,11 +29,13 @@ _WALL = Item(None)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrangement:
-    """`places` are those of the recording that each step stands for; `refused` says of some why they are not rows."""
+    """`places` are those of the recording that each step stands for; `refused` says of some why they are not rows.
+    `moving` are symbols of arrays on which the order depends."""
 
     steps: list[Step | RepeatStep]
     places: list[tuple[int, ...]]
     refused: dict[int, str]
+    moving: frozenset[str] = frozenset()
 
 
 def arrangement(
@@ -44,13 +47,18 @@ def arrangement(
     refused: dict[int, str] = {}
     items: list[Item] = []
     for place, step in enumerate(recorded):
-        why = _why_refused(step) if isinstance(step, LaunchStep) and _key(step) in many else ""
+        why = _why_refused(step, given, memories) if isinstance(step, LaunchStep) and _key(step) in many else ""
         if why:
             refused[place] = why
         items.append(_item(step, given, memories, is_row=not why))
     seams = {step.end for step in recorded if isinstance(step, RepeatStep)}
     places = tables.decide(items, floors, seams)
-    return Arrangement(_steps(recorded, places), places, refused)
+    moving: set[str] = set()
+    if any(len(unit) > 1 for unit in places):
+        for step, item in zip(recorded, items, strict=True):
+            if isinstance(step, LaunchStep) and item.touched is not None:
+                moving.update(symbol.name for symbol in array_symbols(step))
+    return Arrangement(_steps(recorded, places), places, refused, frozenset(moving))
 
 
 def _with_many_launches(recorded: Sequence[Step | RepeatStep], floors: Floors) -> set[Hashable]:
@@ -61,18 +69,51 @@ def _with_many_launches(recorded: Sequence[Step | RepeatStep], floors: Floors) -
 def _key(step: LaunchStep) -> Hashable:
     """What launches have in common that can be rows of one launch, where symbols are cells that all of them read."""
     grid = tuple(step.grid) if isinstance(step.grid, (list, tuple)) else step.grid
-    return id(step.kernel), grid, tuple([name for name, value in step.values.items() if isinstance(value, Symbol)])
+    parameters = step.kernel.program.parameters
+    scalars = [p.name for p in parameters if not p.is_buffer and isinstance(step.values[p.name], Symbol)]
+    return id(step.kernel), grid, tuple(scalars)
 
 
-def _why_refused(step: LaunchStep) -> str:
+def _why_refused(step: LaunchStep, given: Mapping[str, Any], memories: Memories) -> str:
     program = step.kernel.program
     named = of_geometry(program) if can_read_cells(step.kernel) else {p.name for p in program.parameters}
-    kept = {p.name for p in program.parameters if p.is_buffer or p.name in named}
+    kept = {p.name for p in program.parameters if not p.is_buffer and p.name in named}
     fixed = {value.name for name, value in step.values.items() if name in kept and isinstance(value, Symbol)}
     if fixed:
         return f"it has the symbol{'s' if len(fixed) > 1 else ''} {', '.join(sorted(fixed))}, which cannot be a cell"
     what = rows_entry.what_keeps_apart(step.kernel)
-    return "" if what is None else f"the kernel has {what}"
+    if what is not None:
+        return f"the kernel has {what}"
+    return _why_not_moving(step, given, memories)
+
+
+def _why_not_moving(step: LaunchStep, given: Mapping[str, Any], memories: Memories) -> str:
+    """Why a launch with arrays that are symbols stays apart; empty: it may be a row."""
+    symbols = array_symbols(step)
+    values = [given[symbol.name] for symbol in symbols]
+    if not symbols or any(not isinstance(value, DeviceArray) for value in values):
+        return ""
+    if any(value.device is not step.kernel.device for value in values):
+        return "it has an array of another device"
+    geometry = memories.geometry(step, given)
+    if geometry.blocks * geometry.threads_per_block >= limits.LARGE_LAUNCH:
+        names = ", ".join(sorted({symbol.name for symbol in symbols}))
+        return f"it has arrays that are symbols, {names}, and so many threads that a launch of its own is as fast"
+    for p in step.kernel.program.parameters:
+        value = step.values[p.name]
+        if p.kind != "out" or not p.zeroed or not isinstance(value, Symbol):
+            continue
+        cover = step.kernel.lowered.covered.get(p.name)
+        reached = geometry.grid[0] * geometry.block[0]
+        if cover is None or cover.loops or cover.elements != (1,) or given[value.name].count > reached:
+            return f"it has the symbol {value.name}, which is an output that may have to be cleared"
+    return ""
+
+
+def array_symbols(step: LaunchStep) -> list[Symbol]:
+    """The symbols that stand for arrays of a launch."""
+    values = (step.values[p.name] for p in step.kernel.program.parameters if p.is_buffer)
+    return [value for value in values if isinstance(value, Symbol)]
 
 
 def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories, *, is_row: bool) -> Item:
@@ -91,9 +132,10 @@ def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories,
 
 def _of_launch(step: LaunchStep, given: Mapping[str, Any], memories: Memories, *, is_row: bool) -> Item:
     for parameter in step.kernel.program.parameters:
-        is_other = isinstance(step.values[parameter.name], Symbol)
-        if parameter.is_buffer and (is_other or not isinstance(value_of(step, parameter, given), DeviceArray)):
+        if parameter.is_buffer and not isinstance(value_of(step, parameter, given), DeviceArray):
             return _WALL
+    if not is_row and array_symbols(step):
+        return _WALL
     if step.kernel.is_without_body:
         return _WALL
     launch = memories.launch(step, given)

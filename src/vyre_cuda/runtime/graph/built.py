@@ -110,7 +110,7 @@ class Built:
         """What the values of these symbols make of their steps."""
         steps = {number: step for name in names for number, step in self._users.get(name, ())}
         placed = self._placed(given)
-        return [(number, steps[number].bind(placed, on)) for number in sorted(steps)]
+        return [(number, _changed(steps[number], placed, on)) for number in sorted(steps)]
 
     def node_count(self) -> int:
         count: int = self.native.info()["node_count"]
@@ -118,6 +118,10 @@ class Built:
 
     def _placed(self, given: Mapping[str, Any]) -> Mapping[Any, Any]:
         return given if self.arena is None else {**given, **self.arena.given}
+
+
+def _changed(step: Step, given: Mapping[Any, Any], on: Stream | None) -> Any:
+    return step.arrays(given) if isinstance(step, TablesStep) else step.bind(given, on)
 
 
 def has_temporaries(step: Step | RepeatStep) -> bool:

@@ -91,9 +91,9 @@ def _rows(recorded: Sequence[Step | RepeatStep], plan: Plan) -> Iterator[str]:
             inside = [numbers[place] for place in places if not isinstance(recorded[place], RepeatStep)]
             yield f"{_loop(first)}: {_steps(inside) if inside else 'nothing'}"
         elif isinstance(first, RowsStep):
-            yield f"{_steps(steps)} are one launch with a table of {len(steps)} rows: {first.kernel.program.name}"
+            yield from _table(first, steps, plan.split.get(row.first))
         elif isinstance(first, TablesStep):
-            yield from _tables(first, steps, plan.split.get(row.first, ""))
+            yield from _tables(first, steps, plan.split.get(row.first))
         else:
             yield f"{_steps(steps)}, {first.label}"
         if row.apart:
@@ -122,14 +122,22 @@ def _one_kernel(one: Fused, steps: Sequence[int]) -> Iterator[str]:
     yield f"{_steps(steps)} {'is' if len(steps) == 1 else 'are'} one kernel{how}, {made.program.name}: {made.lines()}"
 
 
-def _tables(step: TablesStep, numbers: Sequence[int], split: str) -> Iterator[str]:
-    rows = _listed([f"{len(table.launches)} of {table.kernel.program.name}" for table in step.tables])
-    if split:
-        yield f"{_steps(numbers)} are {len(step.tables)} launches, each with a table of its own: rows are {rows}"
+def _table(step: RowsStep, numbers: Sequence[int], split: tuple[int, str] | None) -> Iterator[str]:
+    if split is None:
+        yield f"{_steps(numbers)} are one launch with a table of {len(numbers)} rows: {step.kernel.program.name}"
     else:
+        yield f"{_steps(numbers)} are {split[0]} launches: {step.kernel.program.name}"
+        yield f"  not one launch: {split[1]}"
+
+
+def _tables(step: TablesStep, numbers: Sequence[int], split: tuple[int, str] | None) -> Iterator[str]:
+    rows = _listed([f"{len(table.launches)} of {table.kernel.program.name}" for table in step.tables])
+    if split is None:
         yield f"{_steps(numbers)} are one launch with a table of {len(step.launches)} rows: {rows}"
-    if split:
-        yield f"  not one launch: {split}"
+        return
+    own = ", each with a table of its own" if split[0] == len(step.tables) else ""
+    yield f"{_steps(numbers)} are {split[0]} launches{own}: rows are {rows}"
+    yield f"  not one launch: {split[1]}"
 
 
 def _steps(numbers: Sequence[int]) -> str:

@@ -7,7 +7,7 @@ and what shares memory are the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.ir.core.program import Program
@@ -24,8 +24,9 @@ from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.arranging import arrangement
 from vyre_cuda.runtime.graph.cells import Cells
-from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RepeatStep, RowsStep, Step, TablesStep
+from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RepeatStep, RowsStep, Step, TablesStep, array_places
 from vyre_cuda.runtime.graph.launches import Memories, why_apart
+from vyre_cuda.runtime.graph.moving import Moving
 from vyre_cuda.runtime.graph.temporary import Root, Temporary
 
 if TYPE_CHECKING:
@@ -85,8 +86,9 @@ class Plan:
     gone: frozenset[Root]
     shared: frozenset[Root]  # those of them that are shared arrays of a block
     refused: dict[int, str]  # why recorded steps are not rows of a table
-    split: dict[int, str]  # why the tables of steps in this order are launches of their own
+    split: dict[int, tuple[int, str]]  # of the tables of steps in this order: how many launches they are, and why
     cells: Cells
+    moving: Moving
 
     @property
     def differs(self) -> bool:
@@ -96,12 +98,12 @@ class Plan:
     @property
     def decisive(self) -> frozenset[str]:
         """The symbols whose values `holds` looks at."""
-        return frozenset(name for one in self.fused for name in one.decisive)
+        return frozenset(name for one in self.fused for name in one.decisive) | self.moving.names
 
     @property
     def fixed(self) -> frozenset[str]:
         """Those of them that only `holds` can tell about."""
-        return frozenset(name for one in self.fused for name in one.fixed)
+        return frozenset(name for one in self.fused for name in one.fixed) | self.moving.names
 
     @property
     def made(self) -> list[Kernel]:
@@ -118,6 +120,8 @@ class Plan:
 
     def holds(self, names: Collection[str], given: Mapping[str, Any]) -> bool:
         """Whether the kernels do what the steps would, where these symbols have values other than those so far."""
+        if not self.moving.hold(names, given):
+            return False
         return all(_holds(one, given) for one in self.fused if not one.decisive.isdisjoint(names))
 
 
@@ -142,7 +146,8 @@ def plan(device: Device, recorded: Sequence[Step | RepeatStep], given: Mapping[s
         )
     )
     steps, split = _steps(order, rows, cells, given, memories)
-    return Plan(order, arranged.places, steps, rows, gone, shared, arranged.refused, split, cells)
+    moving = Moving(device, recorded, arranged.moving, given)
+    return Plan(order, arranged.places, steps, rows, gone, shared, arranged.refused, split, cells, moving)
 
 
 def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories) -> merged.Step | Apart:
@@ -312,10 +317,10 @@ def _steps(
     cells: Cells,
     given: Mapping[str, Any],
     memories: Memories,
-) -> tuple[list[Step | RepeatStep], dict[int, str]]:
-    """The steps of the fused graph, and why tables of several kernels are launches of their own in it."""
+) -> tuple[list[Step | RepeatStep], dict[int, tuple[int, str]]]:
+    """The steps of the fused graph, and which tables are how many launches in it, and why."""
     found: list[Step | RepeatStep] = list(cells.writers())
-    split: dict[int, str] = {}
+    split: dict[int, tuple[int, str]] = {}
     place_of = {}
     for row in rows:
         place_of[row.first] = len(found)
@@ -324,12 +329,14 @@ def _steps(
             found.append(original)  # of a bundle, with its entry
             continue
         step = cells.applied(original) if row.fused is None else row.fused.step
-        if isinstance(step, TablesStep) and isinstance(original, TablesStep):
+        if isinstance(step, RowsStep) and array_places(step.launches):
+            step = TablesStep([step])
+        if isinstance(step, TablesStep) and isinstance(original, (RowsStep, TablesStep)):
             blocks = sum(memories.launch(launch, given).geometry.blocks for launch in original.launches)
             some, why = _as_one(step, blocks)
             found += some
             if why:
-                split[row.first] = why
+                split[row.first] = len(some), why
         else:
             found.append(step)
     place_of[len(recorded)] = len(found)
@@ -339,9 +346,26 @@ def _steps(
     return found, split
 
 
-def _as_one(step: TablesStep, blocks: int) -> tuple[Sequence[RowsStep | TablesStep], str]:
-    """The same with its entry; or its tables, and why they are faster apart."""
-    entry = tables_entry.entry_of(step.kernels, blocks)
+def _as_one(step: TablesStep, blocks: int) -> tuple[Sequence[Step], str]:
+    """The same with its entry; or its tables or launches, and why they are apart."""
+    places = step.places
+    if len(places) > tables_entry.MOST_ARRAYS:
+        found = [each for part in _with_few_places(step) for each in _as_one(part, blocks)[0]]
+        return found, f"{len(places)} arrays of them are symbols, and one launch takes {tables_entry.MOST_ARRAYS}"
+    of_entry = tuple(tables_entry.Place(place.parameter.type.itemsize, place.is_written) for place in places)
+    entry = tables_entry.entry_of(step.kernels, blocks, of_entry)
     if entry.prepared is None:
-        return step.tables, entry.why
+        return (step.launches if places else step.tables), entry.why
     return [TablesStep(step.tables, entry.prepared)], ""
+
+
+def _with_few_places(step: TablesStep) -> Iterator[TablesStep]:
+    """Its rows in tables of one kernel with as many of these arrays as a launch takes."""
+    for table in step.tables:
+        some: list[LaunchStep] = []
+        for launch in table.launches:
+            if len(array_places([*some, launch])) > tables_entry.MOST_ARRAYS:
+                yield TablesStep([RowsStep(some)])
+                some = []
+            some.append(launch)
+        yield TablesStep([RowsStep(some)])

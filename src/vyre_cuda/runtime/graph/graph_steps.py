@@ -5,7 +5,7 @@ A step keeps views of its arrays, so freeing the arrays that it was recorded wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ from vyre_cuda.runtime.memory.interop import adopt, is_foreign
 from vyre_cuda.runtime.memory.transfers import require_array
 
 if TYPE_CHECKING:
+    from vyre_cuda.ir.core.nodes import Parameter
     from vyre_cuda.runtime.device.device import Device
     from vyre_cuda.runtime.kernel.kernel import Kernel
     from vyre_cuda.runtime.kernel.loaded_kernel import ForeignKernel
@@ -103,7 +104,8 @@ class LaunchStep:
 
 @dataclass(slots=True, eq=False)
 class RowsStep:
-    """Launches of one kernel as one: they have no symbols, the same grid=, and do not depend on each other."""
+    """Launches of one kernel as one: they have the same grid=, do not depend on each other, and have no symbols but for
+    arrays."""
 
     launches: list[LaunchStep]
     symbols: tuple[Symbol, ...] = field(default=(), init=False)
@@ -129,17 +131,56 @@ class RowsStep:
 
     def bind(self, given: Given, stream: Stream | None = None) -> Launches:
         names = [parameter.name for parameter in self.kernel.program.parameters]
-        rows = tuple(tuple(in_place(launch.values[name], given) for name in names) for launch in self.launches)
+        rows = tuple(tuple(resolve(launch.values[name], given) for name in names) for launch in self.launches)
         return Launches(self.kernel, rows, self.launches[0].grid, None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayPlace:
+    """A symbol that stands for an array of rows, and a parameter that it is there."""
+
+    symbol: Symbol
+    kernel: Kernel
+    parameter: Parameter
+    is_written: bool
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.symbol.name, self.parameter.type.itemsize
+
+
+def array_places(launches: Sequence[LaunchStep]) -> dict[tuple[str, int], ArrayPlace]:
+    """Those of launches, each once."""
+    found: dict[tuple[str, int], ArrayPlace] = {}
+    for launch in launches:
+        for p in launch.kernel.program.parameters:
+            value = launch.values[p.name]
+            if p.is_buffer and isinstance(value, Symbol):
+                place = ArrayPlace(value, launch.kernel, p, p.is_writable)
+                before = found.setdefault(place.key, place)
+                if place.is_written and not before.is_written:
+                    found[place.key] = place
+    return found
 
 
 @dataclass(slots=True, eq=False)
 class TablesStep:
-    """Launches of several kernels as one, and the entry that does them, once it was made."""
+    """Launches of several kernels as one, and the entry that does them, once it was made. Symbols stand for arrays."""
 
     tables: list[RowsStep]
     entry: PreparedKernel | None = None
-    symbols: tuple[Symbol, ...] = field(default=(), init=False)
+    _places: list[ArrayPlace] | None = field(default=None, init=False)
+
+    @property
+    def places(self) -> list[ArrayPlace]:
+        """The arrays that the entry has, in order."""
+        if self._places is None:
+            self._places = list(array_places(self.launches).values())
+        return self._places
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        return tuple(place.symbol for place in self.places)
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -165,7 +206,30 @@ class TablesStep:
             table.check()
 
     def bind(self, given: Given, stream: Stream | None = None) -> list[Launches]:
-        return [table.bind(given, stream) for table in self.tables]
+        found = [table.bind(given, stream) for table in self.tables]
+        numbers = {place.key: number for number, place in enumerate(self.places, 1)}
+        for table, launches in zip(self.tables, found, strict=True):
+            if numbers:
+                launches.set_places(bytes(_numbers(table, numbers)))
+        return found
+
+    def arrays(self, given: Given) -> Arguments:
+        """What other values make of a launch of the entry. Raises what is wrong with one."""
+        spans: list[Any] = []
+        for place in self.places:
+            value = given[place.symbol.name]
+            check_array(place.kernel.device, place.kernel.program, place.parameter, value, None)
+            spans.append(value)
+        return Arguments(spans, [], (1, 1, 1))
+
+
+def _numbers(table: RowsStep, numbers: Mapping[tuple[str, int], int]) -> Iterator[int]:
+    """For each array of each row the number of its place, 0 for one of its own."""
+    arrays = [p for p in table.kernel.program.parameters if p.is_buffer]
+    for launch in table.launches:
+        for p in arrays:
+            value = launch.values[p.name]
+            yield numbers[value.name, p.type.itemsize] if isinstance(value, Symbol) else 0
 
 
 @dataclass(slots=True, eq=False)
@@ -319,6 +383,20 @@ class RepeatStep:
 
 
 Step: TypeAlias = LaunchStep | RowsStep | TablesStep | LoadedStep | CopyStep | FillStep | CollectiveStep
+
+
+def without_places(steps: Sequence[Step | RepeatStep]) -> list[Step | RepeatStep]:
+    """The same with launches in place of tables that have arrays with places, which a bundle cannot hold."""
+    found: list[Step | RepeatStep] = []
+    place_of = []
+    for step in steps:
+        place_of.append(len(found))
+        found += step.launches if isinstance(step, TablesStep) and step.places else [step]
+    place_of.append(len(found))
+    return [
+        RepeatStep(step.times, step.until, place_of[step.end]) if isinstance(step, RepeatStep) else step
+        for step in found
+    ]
 
 
 def is_host(value: Any) -> bool:

@@ -59,7 +59,7 @@ class Kernels:
         self._flights: SingleFlight[Kernel] = SingleFlight()
         self.rows_flights: SingleFlight[Entry] = SingleFlight()
         self.large_flights: SingleFlight[None] = SingleFlight()
-        # Entries for many launches of several kernels, by the keys of these.
+        # Entries for many launches of several kernels, by the keys of these, and the arrays that they have themselves.
         self.tables: LRU[PreparedKernel] = LRU(_TABLES_KEPT, _BYTES_KEPT)
         self.tables_flights: SingleFlight[PreparedKernel] = SingleFlight()
         self._tags = itertools.count(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.core.module import Module, link
@@ -24,6 +24,7 @@ else:
     tables_lowering = later("vyre_cuda.runtime.kernel.tables_lowering")
 
 _ENTRY = "vyre_tables"
+MOST_ARRAYS = 16  # of an entry; the C layer has the same number
 _DYNAMIC_BYTES = 4  # of the number in a file that says how much shared memory a launch requests
 
 
@@ -35,15 +36,26 @@ class TablesEntry:
     why: str = ""
 
 
-def entry_of(kernels: Sequence[Kernel], blocks: int) -> TablesEntry:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An array that a launch of the entry can replace: the bytes of its elements, and whether rows write it."""
+
+    itemsize: int
+    is_written: bool
+
+
+Places: TypeAlias = tuple[Place, ...]
+
+
+def entry_of(kernels: Sequence[Kernel], blocks: int, places: Places = ()) -> TablesEntry:
     """The entry for launches of so many blocks in all, of kernels of one device that have the same block and nothing
     that keeps rows apart. Raises the errors of `Device.compile`."""
     of_device = kernels[0].device._kernels
-    key = tuple(_key(kernel) for kernel in kernels)
+    key = (tuple(_key(kernel) for kernel in kernels), places)
     prepared = of_device.tables.get(key)
     if prepared is None:
         try:
-            prepared = of_device.tables_flights.run(key, lambda: of_device.tables.get(key) or _made(kernels, key))
+            prepared = of_device.tables_flights.run(key, lambda: of_device.tables.get(key) or _made(kernels, *key))
         except UnsupportedError as error:
             if error.capability != "tables":
                 raise
@@ -56,49 +68,56 @@ def _key(kernel: Kernel) -> Key:
     return kernel.program.to_bytes(), kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known
 
 
-def _made(kernels: Sequence[Kernel], key: tuple[Key, ...]) -> PreparedKernel:
+def _made(kernels: Sequence[Kernel], keys: tuple[Key, ...], places: Places) -> PreparedKernel:
     of_device = kernels[0].device._kernels
     store = of_device.store
+    key = keys, places
     if store is None:
-        ptx, dynamic = _lowered(kernels, of_device)
-        return of_device.tables.setdefault(key, loaded(kernels, ptx, dynamic), len(ptx))
-    name = key_of([disk_key("tables", each, kernels[0].device.properties).encode() for each in key])
+        ptx, dynamic = _lowered(kernels, of_device, places)
+        return of_device.tables.setdefault(key, loaded(kernels, ptx, dynamic, places), len(ptx))
+    words = [disk_key("tables", each, kernels[0].device.properties).encode() for each in keys]
+    name = key_of([*words, f"{len(places)} arrays".encode()] if places else words)
     sections = store.read(name)
     if sections is not None:
         try:
             dynamic_bytes, _, image = sections
             dynamic = int.from_bytes(dynamic_bytes, "little")
-            return of_device.tables.setdefault(key, loaded(kernels, image, dynamic), len(image))
+            return of_device.tables.setdefault(key, loaded(kernels, image, dynamic, places), len(image))
         except (ValueError, DriverError):
             store.discard(name)
-    ptx, dynamic = _lowered(kernels, of_device)
+    ptx, dynamic = _lowered(kernels, of_device, places)
     image = link(kernels[0].device.context, ptx)
-    made = of_device.tables.setdefault(key, loaded(kernels, image, dynamic), len(image))
+    made = of_device.tables.setdefault(key, loaded(kernels, image, dynamic, places), len(image))
     store.write(name, (dynamic.to_bytes(_DYNAMIC_BYTES, "little"), ptx, image))
     return made
 
 
-def _lowered(kernels: Sequence[Kernel], of_device: Kernels) -> tuple[bytes, int]:
+def _lowered(kernels: Sequence[Kernel], of_device: Kernels, places: Places) -> tuple[bytes, int]:
     begin = perf_counter_ns()
-    found = tables_lowering.lowered(kernels)
+    found = tables_lowering.lowered(kernels, len(places))
     of_device.count_compile(perf_counter_ns() - begin)
     return found.ptx.encode("ascii"), found.dynamic_shared_bytes
 
 
-def loaded(kernels: Sequence[Kernel], image: bytes, dynamic: int) -> PreparedKernel:
+def loaded(kernels: Sequence[Kernel], image: bytes, dynamic: int, places: Places = ()) -> PreparedKernel:
     """The entry of this image, which requests so many bytes of shared memory."""
     words = [*rows.WORDS, *rows.ends(len(kernels))]
     at = [rows.TABLE_AT + 8 + 4 * n for n in range(len(words))]
     parameters = [(PARAMETER_KINDS["buffer"], 0, rows.TABLE_AT, 8)]
     parameters += [(PARAMETER_KINDS["scalar"], n, offset, 4) for n, offset in enumerate(at)]
+    begin = -(-(at[-1] + 4) // 8) * 8 if places else at[-1] + 4
+    parameters += [(PARAMETER_KINDS["buffer"], 1 + n, begin + 8 * n, 8) for n in range(len(places))]
     return PreparedKernel(
         Module(kernels[0].device.context, image),
         _ENTRY,
         kernels[0].program.block,
         dynamic,
-        at[-1] + 4,
+        begin + 8 * len(places),
         parameters,
-        [(ROLES["in"], 0, rows.ALIGN, 0)],
+        [
+            (ROLES["in"], 0, rows.ALIGN, 0),
+            *((ROLES["inout" if place.is_written else "in"], 0, place.itemsize, 0) for place in places),
+        ],
         len(words),
         0,
         False,

@@ -11,11 +11,11 @@ from vyre_cuda.runtime.kernel.kernel import Kernel
 from vyre_cuda.runtime.kernel.lowering import body_of
 
 
-def lowered(kernels: Sequence[Kernel]) -> LoweredTables:
+def lowered(kernels: Sequence[Kernel], arrays: int) -> LoweredTables:
     """Raises UnsupportedError with the capability "tables" for kernels that do not fit together."""
     properties = kernels[0].device.properties
     target = target_for(properties.compute_capability, properties.driver_version)
-    return lower_tables([_part(kernel) for kernel in kernels], target)
+    return lower_tables([_part(kernel) for kernel in kernels], target, arrays=arrays)
 
 
 def _part(kernel: Kernel) -> Part:
