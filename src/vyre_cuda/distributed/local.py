@@ -20,10 +20,10 @@ from vyre_cuda.distributed.recording import Group
 from vyre_cuda.distributed.threads import Threads
 from vyre_cuda.distributed.watching import Watcher
 from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError, type_name
+from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
-    from vyre_cuda.runtime.memory.array import DeviceArray
 
 
 def local(
@@ -331,6 +331,7 @@ class LocalCommunicator:
     def _each(self, method: str, xs: Any, out: Any, given: tuple[Any, ...]) -> Any:
         xs = self._one_each(method, "xs", xs)
         outs = [None] * self.size if out is None else self._one_each(method, "out", out)
+        _check_alike(method, xs)
         with self._order, self.group():
             return [getattr(rank, method)(x, *given, out=to) for rank, x, to in zip(self.ranks, xs, outs, strict=True)]
 
@@ -340,3 +341,15 @@ class LocalCommunicator:
         if len(arrays) != self.size:
             raise ValueError(f"{method}: {name} has {len(arrays)} arrays for {self.size} devices")
         return list(arrays)
+
+
+def _check_alike(method: str, xs: list[Any]) -> None:
+    """One process knows the arrays of all ranks, which would wait for each other for ever."""
+    kinds = [(place, (x.dtype, x.size)) for place, x in enumerate(xs) if isinstance(x, DeviceArray)]
+    for place, (dtype, size) in kinds:
+        first, (other, count) = kinds[0]
+        if (dtype, size) != (other, count):
+            raise ValueError(
+                f"{method}: the array of rank {first} has {count} elements of {other}, that of rank {place} {size} of "
+                f"{dtype}: give each an array of the same dtype and size"
+            )

@@ -320,6 +320,20 @@ def test_what_does_not_fit_is_refused_before_anything_is_given(comm):
         assert result.numpy().tolist() == [float(comm.size)] * 4
 
 
+@pytest.mark.parametrize("method", ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"])
+@pytest.mark.parametrize("dtype, elements", [(vc.f32, 24), (vc.i32, 48)])
+def test_ranks_with_other_sizes_or_types_are_refused_at_once(comm, method, dtype, elements):
+    *alike, last = comm.devices
+    xs = [device.zeros(48, vc.f32) for device in alike]
+    words = f"{method}: the array of rank 0 has 48 elements of float32, that of rank {comm.size - 1} {elements} of"
+
+    for begin in (comm.record, comm.group, nullcontext)[: None if alike else 0]:  # one is like itself
+        with pytest.raises(ValueError, match=words), begin():
+            getattr(comm, method)([*xs, last.zeros(elements, dtype)])
+    for result in comm.all_reduce([device.full(4, 1.0, vc.f32) for device in comm.devices]):
+        assert result.numpy().tolist() == [float(comm.size)] * 4
+
+
 def test_a_worker_and_a_collective_are_refused_together(comm):
     b = vc.Builder("add", block=64)
     x = b.inout("x", vc.f32)

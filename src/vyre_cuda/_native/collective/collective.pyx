@@ -319,6 +319,8 @@ cdef class Together:
         for i in range(n):
             if self.note(&made[i], kind, i, xs[i], None if outs is None else outs[i], results, keep) == 0:
                 return None
+            if made[i].count != made[0].count or (<Span>xs[i]).typenum != (<Span>xs[0]).typenum:
+                return None
             made[i].op, made[i].peer = op, peer
             if kind == VYC_ALL_REDUCE and not self.is_ready(&made[i], <Span>xs[i]):
                 return None

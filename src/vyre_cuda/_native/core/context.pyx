@@ -107,7 +107,8 @@ def name_what_runs(interrupt) -> None:
             continue
         if count:
             interrupt.add_note(
-                f"device {ordinal_of((<Context>context)._h)} goes on with {last_of(launches, count)}; timeout= limits a wait for what may not end"
+                f"device {ordinal_of((<Context>context)._h)} goes on with {last_of(launches, count)}; "
+                "timeout= limits a wait for what may not end"
             )
 
 
@@ -125,7 +126,8 @@ cdef int require(bint finished, object timeout, vyc_context *context) except -1:
     if not finished:
         launches, count = in_flight(context)
         which = f"; launched last: {last_of(launches, count)}" if count else ""
-        raise KernelTimeoutError(f"work on device {ordinal_of(context)} has not ended after {timeout} s{which}", launches=launches)
+        raise KernelTimeoutError(
+            f"work on device {ordinal_of(context)} has not ended after {timeout} s{which}", launches=launches)
     return 0
 
 
