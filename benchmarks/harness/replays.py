@@ -75,7 +75,8 @@ class Description:
         self._lines += [f"change {self._nodes - 1} {at}" for at in changes]
 
     def tables(self, step: TablesStep) -> None:
-        """All rows have as many blocks, along x."""
+        """All rows have as many blocks, along x, and arrays of their own."""
+        assert not step.places
         stride = row_bytes(max(table.kernel.lowered.parameter_bytes for table in step.tables))
         content, points, ends = b"", [], []
         (each,) = {geometry_of(launch, {}).blocks for launch in step.launches}
@@ -90,7 +91,7 @@ class Description:
         log = (each - 1).bit_length()
         scale = (1 << 31 + log) // each + 1
         words = [len(step.launches), each, scale, 31 + log, 1, *ends[:-1]]
-        text = lowered(step.kernels)
+        text = lowered(step.kernels, arrays=0)
         block = step.kernels[0].program.block
         parameters = struct.pack(f"<Q{len(words)}I", 0, *words)
         blocks = each * len(step.launches)

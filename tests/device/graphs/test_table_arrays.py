@@ -161,6 +161,7 @@ def test_launches_are_captured_with_their_arrays(device: vc.Device, stream: Fore
         graph.replay(stream=stream, x=other, z=out)
         captured = stream.end_capture()
         graph.replay()
+        device.synchronize()  # the other stream waits for nobody
         captured.replay(stream)
         stream.synchronize()
         assert (first(zs[0]), first(out)) == (32, xs[2].numpy().sum())
