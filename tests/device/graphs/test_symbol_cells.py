@@ -267,6 +267,32 @@ def test_a_bundle_has_the_cells(device: vc.Device, tmp_path: Path) -> None:
         np.testing.assert_array_equal(out.numpy(), times(2, a))
 
 
+@pytest.mark.parametrize("source", [False, True])
+@pytest.mark.parametrize("moves", [False, True])
+def test_what_a_loaded_graph_says_of_its_cells(device: vc.Device, tmp_path: Path, *, source: bool, moves: bool) -> None:
+    """`moves`: an array is a symbol, so the bundle has the recorded steps, too."""
+    kernel = device.compile(turned())
+    x, out = device.array(np.arange(WIDE, dtype=F32)), device.zeros(WIDE, vc.f32)
+    with device.record(fuse=True) as graph:
+        between = graph.temporary(WIDE, vc.f32)
+        kernel.launch(x, between, vc.symbol("a", 0.5))
+        kernel.launch(between, vc.symbol("out", out) if moves else out, vc.symbol("a"))
+    graph.replay()
+    vc.bundle((), tmp_path / "a.vyre", graphs={"it": graph}, targets=[str(device.target)], source=source, cubins=False)
+    loaded = vc.load_bundle(tmp_path / "a.vyre").on(device).graph("it")
+    loaded.replay(a=2.0)
+    for each in (graph, loaded):
+        assert "symbol a is a cell of device memory: a node at the head writes what the others read" in each.explain()
+    # Nobody else sees what the last step writes, if that is no symbol.
+    temporaries = f"\n1 temporary array of {4 * WIDE} bytes" if moves else f"\n2 temporary arrays of {8 * WIDE} bytes"
+    assert temporaries in loaded.explain()
+    assert loaded.node_count == graph.node_count
+    with device.record() as around:
+        loaded.replay(a=3.0)
+    around.replay()
+    assert temporaries in around.explain()
+
+
 def test_two_graphs_of_a_bundle_have_cells_of_their_own(device: vc.Device, tmp_path: Path) -> None:
     kernel = device.compile(turned())
     graphs, outs = {}, []

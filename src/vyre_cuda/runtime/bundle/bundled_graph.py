@@ -27,7 +27,9 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import value_of
 from vyre_cuda.ir.core.types import BY_CODE, Type, bf16, u8
 from vyre_cuda.runtime.base.symbol import Symbol, symbol
+from vyre_cuda.runtime.graph.arena import BYTE
 from vyre_cuda.runtime.graph.bundled_plan import BundledPlan, Held, Place
+from vyre_cuda.runtime.graph.cells import writes_cells
 from vyre_cuda.runtime.graph.graph import Graph
 from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RowsStep, Step, TablesStep
 from vyre_cuda.runtime.graph.temporary import Temporary
@@ -136,7 +138,7 @@ class _Recording:
         entry: PreparedKernel | None = None
         with self.device.record(fuse=fuse) as graph:
             # Nobody else sees the others, and no step reads what an earlier replay has left there.
-            reader = _Reader(_Arrays(graph, self.row["arrays"], dict(self.arrays)), self.symbols)
+            reader = _Reader(_Arrays(graph, self.row["arrays"], self._cells(steps), self.arrays), self.symbols)
             for kind, kernel, type_, grid, times, values in steps:
                 if kind == LAUNCH:
                     launched = self.kernels[kernel]
@@ -163,6 +165,15 @@ class _Recording:
                 else:
                     loops.pop().close()
         return graph
+
+    def _cells(self, steps: Sequence[_Step]) -> set[int]:
+        """The numbers of the arrays that hold cells of symbols."""
+        found: set[int] = set()
+        for kind, kernel, _, _, _, values in steps:
+            launched = self.kernels[kernel] if kind == LAUNCH else None
+            if launched is not None and writes_cells(launched.program):
+                found.update(index for what, index, _, _ in values if what == _SPAN)
+        return found
 
     def places(self, steps: Sequence[_Step], reachable: Collection[int]) -> list[Place]:
         """Where arrays are that other values of symbols could meet: those that are not symbols."""
@@ -191,13 +202,21 @@ def _as_one(rows: list[LaunchStep], entry: PreparedKernel | None) -> list[Step]:
 class _Arrays(dict[int, DeviceArray]):
     """Arrays by number; those that are made when a step first needs them are the graph's alone."""
 
-    def __init__(self, graph: Graph, rows: Sequence[tuple[int, bytes]], shared: Mapping[int, DeviceArray]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        rows: Sequence[tuple[int, bytes]],
+        cells: Collection[int],
+        shared: Mapping[int, DeviceArray],
+    ) -> None:
         super().__init__(shared)
         self._graph = graph
         self._rows = rows
+        self._cells = cells
 
     def __missing__(self, number: int) -> DeviceArray:
-        return self.setdefault(number, self._graph.temporary(self._rows[number][0], u8))
+        nbytes, is_cell = self._rows[number][0], number in self._cells
+        return self.setdefault(number, self._graph._temporaries.new(self._graph, (nbytes,), BYTE, is_cell=is_cell))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,14 @@ class Interval:
     last: int
 
 
+def roots_of(steps: Sequence[Step | RepeatStep]) -> list[Root]:
+    """The temporary arrays and cells of these steps by first use."""
+    operands = (value for step in steps for value in step.operands)
+    return list(dict.fromkeys(value.root for value in operands if isinstance(value, Temporary)))
+
+
 def intervals(steps: Sequence[Step | RepeatStep]) -> list[Interval]:
-    """The temporary arrays of these steps by first use. What a loop uses is needed in all of its passes."""
+    """The temporary arrays by first use, without cells. What a loop uses is needed in all of its passes."""
     found: dict[Root, tuple[int, int]] = {}
     begin, end = 0, 0  # of the outermost loop
     for place, step in enumerate(steps):
@@ -101,14 +107,17 @@ class Arena:
             self.given[root] = DeviceArray(device, buffer, offset, root.nbytes, BYTE)
 
     def _place_cells(self, device: Device, steps: Sequence[Step | RepeatStep]) -> None:
-        operands = [value for step in steps for value in step.operands]
-        cells = dict.fromkeys(v.root for v in operands if isinstance(v, Temporary) and v.root.is_cell)
-        if not cells:
+        places, size = {}, 0
+        for root in roots_of(steps):
+            if root.is_cell:
+                places[root] = size
+                size += -(-root.nbytes // _CELL) * _CELL
+        if not size:
             return
-        buffer = Buffer(device.context, _CELL * len(cells))
+        buffer = Buffer(device.context, size)
         self.buffers.append(buffer)
-        for number, root in enumerate(cells):
-            self.given[root] = DeviceArray(device, buffer, _CELL * number, root.nbytes, BYTE)
+        for root, offset in places.items():
+            self.given[root] = DeviceArray(device, buffer, offset, root.nbytes, BYTE)
 
     def fill(self) -> Transfer | None:
         """The emulator's graphs begin with this, so that nobody relies on what a replay before has left."""

@@ -32,6 +32,7 @@ Key: TypeAlias = tuple[str, Type]
 
 _MOST_OF_A_NODE = 64  # cells that one kernel writes: two parameters each
 _SEVERAL = 2
+_WRITER = "write_symbols"  # name of the kernel at the head of the graph
 
 
 class Cells:
@@ -168,10 +169,6 @@ class Cells:
 
     # ---- who writes them ---------------------------------------------------------------------------------------------
 
-    @property
-    def writer_count(self) -> int:
-        return -(-len(self._cells) // _MOST_OF_A_NODE)
-
     def writers(self) -> Iterator[LaunchStep]:
         """The steps at the head of the graph: each writes many cells, from scalars of its own."""
         keys = list(self._cells)
@@ -191,7 +188,7 @@ def can_read_cells(kernel: Kernel) -> bool:
 
 def _writing(types: Sequence[Type]) -> Program:
     """cell[0] = value, for each type; each cell is an output that the launch is sure to write, so it is not cleared"""
-    b = Builder("write_symbols", block=32)
+    b = Builder(_WRITER, block=32)
     values = [b.scalar(f"value{k}", type_) for k, type_ in enumerate(types)]
     cells = [b.output(f"cell{k}", type_, size=1) for k, type_ in enumerate(types)]
     b.work(1)
@@ -200,3 +197,14 @@ def _writing(types: Sequence[Type]) -> Program:
         for cell, value in zip(cells, values, strict=True):
             cell[i] = value
     return b.build()
+
+
+def writes_cells(program: Program) -> bool:
+    """Whether it is such a program, also one from a bundle, where it has a name of its own and may lack its body."""
+    if not program.name.startswith(_WRITER):
+        return False
+    return _writing([p.type for p in program.parameters if not p.is_buffer]).parameters == program.parameters
+
+
+def writers_of_cells(steps: Sequence[Step | RepeatStep]) -> list[LaunchStep]:
+    return [step for step in steps if isinstance(step, LaunchStep) and writes_cells(step.kernel.program)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from vyre_cuda.runtime.graph.arena import intervals, places
 from vyre_cuda.runtime.graph.built import CLEAR, FILL, Built
 from vyre_cuda.runtime.graph.bundled_plan import BundledPlan
+from vyre_cuda.runtime.graph.cells import writers_of_cells
 from vyre_cuda.runtime.graph.fusing import Fused, Plan
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, RowsStep, Step, TablesStep
 from vyre_cuda.runtime.graph.versions import Versions
@@ -26,9 +27,13 @@ def explained(recorded: Sequence[Step | RepeatStep], versions: Versions, *, fuse
     lines = [f"{_many(count, 'step')}, {_many(kinds.total(), 'node')} of the driver{of}"]
     lines += _state(versions, fuse=fuse)
     if isinstance(plan, BundledPlan):
+        lines += _cells(plan.steps)
         lines.append(f"{_many(len(plan.steps), 'step')} as merged when the bundle was written")
-    elif plan is not None:
-        lines += _symbols(plan)
+    elif plan is None:
+        lines += _cells(recorded)
+    else:
+        lines += _cells(plan.steps)
+        lines += _kept(plan)
         lines += _rows(recorded, plan)
     return "\n".join([*lines, *_temporaries(recorded, plan if versions.runs_fused() else None)])
 
@@ -61,14 +66,19 @@ def _kinds(built: Built) -> Counter[str]:
     return found
 
 
-def _symbols(plan: Plan) -> Iterator[str]:
-    cells = sorted({name for name, _ in plan.cells.users})
+def _cells(steps: Sequence[Step | RepeatStep]) -> Iterator[str]:
+    """Of the steps that run, which is more than are recorded, but for those from a bundle."""
+    writers = writers_of_cells(steps)
+    cells = sorted({symbol.name for writer in writers for symbol in writer.symbols})
     if cells:
-        one, nodes = len(cells) == 1, plan.cells.writer_count
+        one, nodes = len(cells) == 1, len(writers)
         yield (
             f"symbol{'' if one else 's'} {_listed(cells)} {'is a cell' if one else 'are cells'} of device memory: "
             f"{'a node at the head writes' if nodes == 1 else f'{nodes} nodes at the head write'} what the others read"
         )
+
+
+def _kept(plan: Plan) -> Iterator[str]:
     kept = sorted(plan.cells.by_value)
     if kept:
         one = len(kept) == 1
@@ -176,8 +186,8 @@ def _temporaries(recorded: Sequence[Step | RepeatStep], plan: Plan | BundledPlan
     roots = {each.root for each in intervals(recorded)}
     if not roots:
         return []
-    shared = len(plan.shared) if isinstance(plan, Plan) else 0
-    gone = len(plan.gone) - shared if isinstance(plan, Plan) else 0
+    shared = len(plan.shared & roots) if isinstance(plan, Plan) else 0
+    gone = len(plan.gone & roots) - shared if isinstance(plan, Plan) else 0
     peak = places(intervals(recorded if plan is None else plan.steps))[1]
     text = f"{_many(len(roots), 'temporary array')} of {_many(sum(root.nbytes for root in roots), 'byte')}"
     if gone == len(roots):

@@ -12,7 +12,7 @@ import numpy as np
 from vyre_cuda._native.memory.memory import Buffer
 from vyre_cuda.errors import RecordingError, type_name
 from vyre_cuda.runtime.base.symbol import Symbol
-from vyre_cuda.runtime.graph.arena import BYTE, intervals
+from vyre_cuda.runtime.graph.arena import BYTE, roots_of
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step, kept
 from vyre_cuda.runtime.graph.temporary import Root, Temporary
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -93,12 +93,13 @@ class Temporaries:
     def __init__(self) -> None:
         self._empty: Buffer | None = None
 
-    def new(self, graph: Recorder, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Temporary:
+    def new(self, graph: Recorder, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_cell: bool = False) -> Temporary:
         if self._empty is None:
             self._empty = Buffer(graph.device.context, 0)
         count = math.prod(shape)
-        return Temporary(Root(graph, count * dtype.itemsize, self._empty), 0, count, dtype, shape)
+        root = Root(graph, count * dtype.itemsize, self._empty, is_cell=is_cell)
+        return Temporary(root, 0, count, dtype, shape)
 
     def anew(self, graph: Recorder, steps: Sequence[Step | RepeatStep]) -> dict[Root, Temporary]:
         """One for each that the steps of another graph have."""
-        return {each.root: self.new(graph, (each.root.nbytes,), BYTE) for each in intervals(steps)}
+        return {root: self.new(graph, (root.nbytes,), BYTE, is_cell=root.is_cell) for root in roots_of(steps)}
