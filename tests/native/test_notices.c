@@ -122,6 +122,7 @@ static bool is_readable(int fd, int timeout_ms) {
 /* ---- tests ----------------------------------------------------------------------------------- */
 
 static void an_end_is_told_by_a_thread_that_is_there_only_then(void) {
+  await_threads(at_first); /* those of the session before may still be ending */
   session s = begin();
   vyc_stream *stream = new_stream(s.context), *idle = new_stream(s.context);
   *s.word = 1;

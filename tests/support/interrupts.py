@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from uncollected import uncollected
+
 
 class _Interrupt:
     """Raises KeyboardInterrupt at the n-th of those places."""
@@ -31,14 +33,20 @@ def interrupted(work: Callable[[], object]) -> Iterator[int]:
     place = 0
     while True:
         place += 1
-        before = sys.getprofile()
-        sys.setprofile(_Interrupt(place))
-        try:
-            work()
-        except KeyboardInterrupt:
-            sys.setprofile(before)
-            yield place
-        else:
+        with uncollected():  # what the collector calls lets nothing be raised
+            is_interrupted = _is_interrupted(work, place)
+        if not is_interrupted:
             return
-        finally:
-            sys.setprofile(before)
+        yield place
+
+
+def _is_interrupted(work: Callable[[], object], place: int) -> bool:
+    before = sys.getprofile()
+    sys.setprofile(_Interrupt(place))
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(before)
+    return False

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from uncollected import uncollected
 
 import vyre_cuda as vc
 from vyre_cuda.codegen.core.target import Target
@@ -135,11 +136,12 @@ def lines_of(work: Callable[[], Any]) -> int:
         return trace
 
     before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
+    with uncollected():
+        sys.settrace(trace)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
     return count
 
 

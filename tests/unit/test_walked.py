@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from uncollected import uncollected
 
 import vyre_cuda as vc
 from vyre_cuda.ir.call import reach
@@ -291,11 +292,12 @@ def calls_for(values: int) -> int:
         nonlocal calls
         calls += event == "call"
 
-    sys.setprofile(count)
-    try:
-        assert len(walks(program)) == 1
-    finally:
-        sys.setprofile(None)
+    with uncollected():
+        sys.setprofile(count)
+        try:
+            assert len(walks(program)) == 1
+        finally:
+            sys.setprofile(None)
     return calls
 
 

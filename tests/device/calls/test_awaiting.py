@@ -46,10 +46,13 @@ async def _awaited(pending: vc.Pending) -> asyncio.Task[np.ndarray]:
     return task
 
 
-def test_control_c_at_any_moment_of_an_await_leaves_the_waiter_to_others(own_device: vc.Device) -> None:
+def test_control_c_at_any_moment_of_an_await_leaves_the_waiter_to_others(
+    own_device: vc.Device, emulator: Emulator
+) -> None:
     kernel = own_device.compile(programs.spin())
     pending = kernel.submit(np.zeros(1, np.uint32), 1)
-    asyncio.run(_one_spin(kernel))  # the thread runs: `Thread.start` may raise other errors where it is interrupted
+    # The thread runs from here on: `Thread.start` may raise other errors where it is interrupted.
+    asyncio.run(_spun(kernel, emulator))
 
     def wait() -> None:
         waiting = completion_thread.Waiting(pending._ticket, lambda: None)
@@ -118,7 +121,8 @@ def test_the_waiter_ends_when_its_device_is_dropped(device_name: int | str, emul
     before = waiters()
 
     async def main() -> set[threading.Thread]:
-        await _spun(vc.Device(device_name).compile(programs.spin()), emulator)
+        kernel = vc.Device(device_name).compile(programs.spin())
+        await _spun(kernel, emulator)
         return waiters() - before
 
     during = asyncio.run(main())

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from uncollected import uncollected
 
 import vyre_cuda as vc
 from vyre_cuda.testing.compilers import c_compiler
@@ -189,11 +190,12 @@ def functions_called() -> Iterator[list[str]]:
         if event == "call" and frame.f_code.co_filename not in others:
             names.append(frame.f_code.co_name)
 
-    sys.setprofile(seen)
-    try:
-        yield names
-    finally:
-        sys.setprofile(None)
+    with uncollected():
+        sys.setprofile(seen)
+        try:
+            yield names
+        finally:
+            sys.setprofile(None)
 
 
 @pytest.mark.parametrize("way", warm.STEPS)

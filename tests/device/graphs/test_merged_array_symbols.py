@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from uncollected import uncollected
 
 import vyre_cuda as vc
 
@@ -25,11 +26,12 @@ def frames(graph: vc.Graph, **values: Any) -> list[str]:
             found.append(frame.f_code.co_qualname if sys.version_info >= (3, 11) else frame.f_code.co_name)
 
     graph.replay(**values)
-    sys.setprofile(note)
-    try:
-        graph.replay(**values)
-    finally:
-        sys.setprofile(None)
+    with uncollected():
+        sys.setprofile(note)
+        try:
+            graph.replay(**values)
+        finally:
+            sys.setprofile(None)
     return found
 
 

@@ -17,6 +17,7 @@ from .graph_checks import N, first, floats
 
 pytestmark = pytest.mark.device
 CUDA_ERROR_UNKNOWN = 999
+TRIES = 50  # of a short measurement: in each of them the machine may do something else in between
 
 
 def counter(device: vc.Device, times: int = 1) -> tuple[vc.Graph, vc.DeviceArray]:
@@ -46,10 +47,12 @@ def test_more_work_takes_longer_and_earlier_work_of_the_stream_does_not_count(de
     stream = device.stream()
 
     of_long = long.timed().device_ns
-    long.replay(stream=stream)
-    behind = short.timed(stream=stream).device_ns
+    behind = []
+    while not behind or (behind[-1] >= of_long / 2 and len(behind) < TRIES):
+        long.replay(stream=stream)
+        behind.append(short.timed(stream=stream).device_ns)
 
-    assert behind < of_long / 2
+    assert behind[-1] < of_long / 2, behind
 
 
 def test_symbols_hold_for_the_replay_that_is_timed(device: vc.Device) -> None:

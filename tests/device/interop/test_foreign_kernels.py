@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from uncollected import uncollected
 
 import vyre_cuda as vc
 from vyre_cuda.ir.core.scalars import bits_of
@@ -231,11 +232,12 @@ def test_a_number_becomes_the_bits_of_a_scalar_without_a_call_of_python(device: 
     kernel.launch(out, *values, grid=1, block=1)
     frames: list[str] = []
 
-    sys.setprofile(lambda frame, event, _: frames.append(frame.f_code.co_name) if event == "call" else None)
-    try:
-        kernel.launch(out, *reversed(values), grid=1, block=1)
-    finally:
-        sys.setprofile(None)
+    with uncollected():
+        sys.setprofile(lambda frame, event, _: frames.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            kernel.launch(out, *reversed(values), grid=1, block=1)
+        finally:
+            sys.setprofile(None)
 
     assert frames == []
     assert [bits_of(type_, value) for value in reversed(values)] == out.numpy().tolist()

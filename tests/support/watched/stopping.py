@@ -26,7 +26,8 @@ class Stopping:
 
     def __init__(self, folder: str, _: Callable[[str], None]) -> None:
         self._folder = Path(folder)
-        self._looked = threading.Event()
+        self._looked, self._goes_on = threading.Event(), threading.Event()
+        self._is_slow = False
 
     def _is_first(self, seed: int) -> bool:
         marker = self._folder / f"seen-{seed}"
@@ -40,16 +41,21 @@ class Stopping:
             if seed == DIES:
                 print("this is the end", flush=True)
                 os.kill(os.getpid(), signal.SIGKILL)
+            self._is_slow = seed == IS_SLOW
             stops_at(tell, "sleeps")
-            self._looked.wait(LONG if seed == IS_SLOW else None)
+            self._looked.wait()
             if seed == SLEEPS:
                 threading.Event().wait()
+            tell("goes on")
+            self._goes_on.set()
         why = "it differs" if seed in (FAILS, CANNOT_GO_ON) else ""
         return Counter(seeds=1, odd=seed % 2), why, seed != CANNOT_GO_ON
 
     def look(self, write: Callable[[str], None]) -> None:
         write("this thread still runs")
         self._looked.set()
+        if self._is_slow:
+            self._goes_on.wait()  # so that it is seen, however long that takes
         write("looked")
 
 

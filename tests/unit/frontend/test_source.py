@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 import pytest
+from uncollected import uncollected
 
 import vyre_cuda as vc
 from vyre_cuda.frontend.source import source_of
@@ -103,10 +104,11 @@ def test_a_build_takes_few_calls():
         nonlocal calls
         calls += event in ("call", "c_call")
 
-    sys.setprofile(count)
-    try:
-        counted.program()
-    finally:
-        sys.setprofile(None)
+    with uncollected():
+        sys.setprofile(count)
+        try:
+            counted.program()
+        finally:
+            sys.setprofile(None)
 
     assert 0 < calls <= MOST_CALLS

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from uncollected import uncollected
 
 import vyre_cuda as vc
 from vyre_cuda.ir.call.geometry import launch_geometry
@@ -79,11 +80,12 @@ def calls_for_each(work: Callable[[list[Step]], object], count: int) -> float:
         nonlocal calls
         calls += event == "call"
 
-    sys.setprofile(note)
-    try:
-        work(steps)
-    finally:
-        sys.setprofile(None)
+    with uncollected():
+        sys.setprofile(note)
+        try:
+            work(steps)
+        finally:
+            sys.setprofile(None)
     return calls / count
 
 
