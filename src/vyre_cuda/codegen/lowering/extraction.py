@@ -157,19 +157,19 @@ class Extraction:
     def value(self, class_: int) -> int:
         """The value of a class, computed here unless it is known."""
         terms = self._terms
-        value = terms.values[class_]
-        if value is None or terms.link[class_] != class_:
+        if terms.link[class_] != class_:
             class_ = terms.find(class_)
-            value = terms.values[class_]
-        if value is None:
-            type_ = terms.types[class_]
-            if terms.ops[class_] == "const":
-                value = self._literal(type_, terms.attrs[class_])
-            elif type_.code in _NARROW:
-                value = integers.narrowed(self._b, type_, self._loose(class_))
-            else:
-                value = self._computed(class_)
-            terms.put(terms.values, class_, value)
+        value = terms.values[class_]
+        if value is not None:
+            return value
+        type_ = terms.types[class_]
+        if terms.ops[class_] == "const":
+            value = self._literal(type_, terms.attrs[class_])
+        elif type_.code in _NARROW:
+            value = integers.narrowed(self._b, type_, self._loose(class_))
+        else:
+            value = self._computed(class_)
+        terms.put(terms.values, class_, value)
         return value
 
     def _loose(self, class_: int) -> int:

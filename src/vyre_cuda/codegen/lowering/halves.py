@@ -43,7 +43,10 @@ def _as_f32(bits: int) -> int:
 def rounded(b: Builder, type_: Type, value: int) -> int:
     """An f32 rounded to the type, to nearest even."""
     if type_ is f16:
-        return b.emit("float.f16", "f32", (b.convert("half.f16", "b16", value),))
+        function = b.function
+        if function.ops[value] == "float.f16":
+            return value
+        return b.emit("float.f16", "f32", (b.emit("half.f16", "b16", (value,)),))
     if b.target.sm < _NO_BF16_BELOW:
         return _rounded_bits(b, value)
     return _above_zero(b, b.emit("half.bf16", "b16", (value,)))

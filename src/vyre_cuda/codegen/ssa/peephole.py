@@ -15,7 +15,7 @@ from vyre_cuda.codegen.forms.precision import modes
 from vyre_cuda.codegen.ssa.facts import Facts
 from vyre_cuda.codegen.ssa.float_rules import flushed_constant, sign_in_bits
 from vyre_cuda.codegen.ssa.foldable import may_fold
-from vyre_cuda.codegen.ssa.intervals import Range, wrap
+from vyre_cuda.codegen.ssa.intervals import FULL, Range, wrap
 from vyre_cuda.codegen.ssa.simplify import Rule, rules_of
 from vyre_cuda.codegen.ssa.ssa import Function
 from vyre_cuda.ir.core.ops import OPS
@@ -162,18 +162,19 @@ class Builder:
         """The requested value, or the constant that it is known to be."""
         value = self.function.value(op, type_, args, attr)
         facts = self.facts
+        if type_ not in FULL:  # it has no interval
+            if type_ == "pred" and value in facts.known:
+                return self.true if facts.known[value] else self.false
+            return value
         ranges = facts.ranges
         if value >= len(ranges):
             if value > len(ranges):
                 facts.observe(value - 1)
             facts.observe_next(op, type_, args)
         known = ranges[value]
-        if known is None:
-            if type_ == "pred" and value in facts.known:
-                return self.true if facts.known[value] else self.false
+        if known is None or known[0] != known[1]:
             return value
-        low, high = known
-        return value if low != high else self.constant(type_, low)
+        return self.constant(type_, known[0])
 
     def integer(self, type_: str, value: int) -> int:
         """A constant of an integer type, reduced to its range."""

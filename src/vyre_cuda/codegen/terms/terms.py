@@ -62,6 +62,7 @@ class Terms:
         "_outer",
         "_parents",
         "_table",
+        "_to_commit",
         "_undo",
         "_weights",
         "args",
@@ -101,7 +102,8 @@ class Terms:
         self.linear: list[Affine | None] = []
         self.values: list[int | None] = []  # SSA value, computed where the scope is open
         self.loose: list[int | None] = []  # of a narrow integer: the same with any upper bits
-        self.committed: list[bool] = []  # whether that value is used for sure
+        self.committed: list[bool] = []  # whether that value is used for sure, but for what `_to_commit` needs
+        self._to_commit: list[int] = []  # classes that are used for sure; no best form has changed since
         self._table: dict[Key, int] = {}
         self._above_of = 0
         self._weights: list[int | None] = []  # of terms of which they were asked
@@ -117,12 +119,14 @@ class Terms:
 
     def open_scope(self) -> None:
         self._note_parents()
+        self._commit()
         self._outer = len(self.ops)
         self._marks.append((self._outer, len(self._table), len(self._undo)))
 
     def close_scope(self) -> None:
         """As it was when the scope was opened."""
         terms, keys, changes = self._marks.pop()
+        self._to_commit.clear()
         self._forget_costs()
         self._outer = self._marks[-1][0] if self._marks else 0
         self._above_of = min(self._above_of, terms)
@@ -327,6 +331,7 @@ class Terms:
         """Both classes are equal, and so are terms on top of them that differ in nothing else."""
         work = [(one, other)]
         self._note_parents()
+        self._commit()
         self._heavy.clear()
         while work:
             one, other = (self.find(class_) for class_ in work.pop())
@@ -493,6 +498,7 @@ class Terms:
         forms = self.forms[class_]
         if len(forms) == 1 or self.ops[before] in ("leaf", "const"):
             return before
+        self._commit()
         roots = (class_, *self.pending)
         best, *others = sorted(forms)
         price = self.cost(best, roots)
@@ -538,12 +544,19 @@ class Terms:
 
     def commit(self, class_: int) -> None:
         """The value of the class is used, and all that it was computed from."""
-        link, committed, best, args, ops = self.link, self.committed, self.best, self.args, self.ops
-        if committed[class_] and link[class_] == class_:
+        if self._heavy:
+            self._commit()
+        if not self.committed[class_] or self.link[class_] != class_:
+            self._heavy.clear()
+            self._to_commit.append(class_)
+
+    def _commit(self) -> None:
+        """Mark what is used: only costs ask for it, and only a few programs for costs."""
+        work = self._to_commit
+        if not work:
             return
-        self._heavy.clear()
+        link, committed, best, args, ops = self.link, self.committed, self.best, self.args, self.ops
         outer = self._outer
-        work = [class_]
         while work:
             at = work.pop()
             if link[at] != at:
