@@ -72,14 +72,15 @@ def _work(program: Program) -> tuple[tuple[Step, ...], ...]:
     primary = primary_buffer(program)
     if primary is None or axes > 1:
         return ()
-    return (_checked(program, "the work", work_of(program, primary)),)
+    return (_checked(program, "the work", work_of(program, primary), named=False),)
 
 
 def _named(declared: Iterable[Expr]) -> set[str]:
     return {part.buffer for part in expressions(declared) if isinstance(part, Size)}
 
 
-def _checked(program: Program, what: str, expr: Expr) -> tuple[Step, ...]:
+def _checked(program: Program, what: str, expr: Expr, *, named: bool = True) -> tuple[Step, ...]:
+    """The steps of what is declared or, unless it is `named`, of work that follows from the first result."""
     steps = steps_of(program, expr)
     if steps is None:
         raise UnsupportedError(
@@ -88,9 +89,10 @@ def _checked(program: Program, what: str, expr: Expr) -> tuple[Step, ...]:
             capability="host_expression",
         )
     if len(steps) > _MOST_STEPS or _depth(steps) > _MOST_DEPTH:
+        way_out = "" if named else "; name the work with vc.work (b.work of a Builder)"
         raise UnsupportedError(
             f"{what} of program {program.name} needs {len(steps)} steps and {_depth(steps)} values at once; a bundle "
-            f"allows at most {_MOST_STEPS} and {_MOST_DEPTH}",
+            f"allows at most {_MOST_STEPS} and {_MOST_DEPTH}{way_out}",
             capability="host_expression",
         )
     return steps

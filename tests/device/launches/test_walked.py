@@ -149,6 +149,38 @@ def test_a_reader_of_bundles_in_c_refuses_what_a_launch_refuses(tmp_path: Path, 
     assert {*refused} == {False, True}
 
 
+def many_arrays(count: int, block: int = 64) -> vc.Program:
+    """Sums of arrays, of which each is read at another distance from the number of the thread or of the block."""
+    b = vc.Builder("many_arrays", block=block)
+    arrays = [b.input(f"x{k}", vc.u32) for k in range(count)]
+    out = b.output("out", vc.u32, size=3)
+    with b.if_(vc.global_id.x < arrays[0].size):
+        for k, x in enumerate(arrays):
+            at = vc.global_id.x * (1 + k % 2) if k % 7 else vc.block_id.x
+            b.atomic_add(out, 0, x[at + k % 3])
+    return b.build()
+
+
+def test_a_reader_of_bundles_in_c_refuses_any_of_many_arrays(tmp_path: Path) -> None:
+    program, rng, refused = many_arrays(40), np.random.default_rng(1), []
+    vc.bundle([program], tmp_path / "m.vyre", targets=["sm_90"], cubins=False)
+    file = BundleFile((tmp_path / "m.vyre").read_bytes())
+    for _ in range(60):
+        sizes = [int(size) for size in rng.integers(0, 64, 40)]
+        sizes[0] = int(rng.integers(60, 70))
+        if rng.integers(2):
+            sizes[rng.integers(1, 40)] = int(rng.integers(60, 140))
+        in_python = is_refused(vc.evaluate, program, *[np.zeros(size, np.uint32) for size in sizes])
+        assert is_refused(file.shape, 0, [*sizes, 0], []) == in_python, sizes
+        refused.append(in_python)
+    assert {*refused} == {False, True}
+
+
+def test_a_bundle_with_too_many_arrays_needs_the_work(tmp_path: Path) -> None:
+    with pytest.raises(vc.UnsupportedError, match=r"at most 256 and 32; name the work with vc\.work"):
+        vc.bundle([many_arrays(200)], tmp_path / "m.vyre", targets=["sm_90"], cubins=False)
+
+
 def is_refused(launch: Any, *arguments: Any) -> bool:
     try:
         launch(*arguments)

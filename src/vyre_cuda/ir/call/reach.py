@@ -254,20 +254,48 @@ def _words_of(expr: Expr, inner: bool = False) -> str:
 def work(size: Expr, found: tuple[Walk, ...], block: tuple[int, int, int]) -> Expr:
     """The work `size` along x, as an expression that has no exact value where a walk is not covered."""
     wide = size if size.type is u64 else Apply(u64, "cast", (size,))
-    total = wide
+    alike: dict[tuple[int, tuple[Enough, ...]], list[Enough]] = defaultdict(list)
     for walk in found:
-        threads: Expr = Const(i64, block[walk.axis])
-        if walk.axis == 0:
-            above = Apply(i64, "add", (_exact(size), Const(i64, block[0] - 1)))
-            blocks = Apply(i64, "floor_divide", (above, threads))
-            threads = Apply(i64, "multiply", (blocks, threads))
         for group in walk.enough:
-            spare = [_minus(_times(threads, enough), enough.need) for enough in group]
-            most = spare[0]
-            for other in spare[1:]:
-                most = Apply(i64, "maximum", (most, other))
-            checked = Apply(u64, "minimum", (Apply(u64, "cast", (most,)), Const(u64, 0)))
-            total = Apply(u64, "add", (total, checked))
+            alike[walk.axis, group[1:]].append(group[0])
+    spare = []
+    for (axis, others), owns in alike.items():
+        threads = _launched(size, axis, block)
+        either = [owns, *[[other] for other in others]]
+        spare.append(_joined("maximum", [_spare(threads, all_of) for all_of in either]))
+    checked = Apply(u64, "minimum", (Apply(u64, "cast", (_joined("minimum", spare),)), Const(u64, 0)))
+    return Apply(u64, "add", (wide, checked))
+
+
+def _launched(size: Expr, axis: int, block: tuple[int, int, int]) -> Expr:
+    """The threads along an axis: all of the blocks that the work `size` takes along x, one block along the others."""
+    threads: Expr = Const(i64, block[axis])
+    if axis:
+        return threads
+    above = Apply(i64, "add", (_exact(size), Const(i64, block[0] - 1)))
+    return Apply(i64, "multiply", (Apply(i64, "floor_divide", (above, threads)), threads))
+
+
+def _spare(threads: Expr, all_of: list[Enough]) -> Expr:
+    """By how many places at least the threads go beyond each of these; negative where one of them does not hold."""
+    needs: dict[Enough, list[Sum]] = defaultdict(list)
+    for each in dict.fromkeys(all_of):
+        needs[Enough(each.scale, ZERO, each.factor)].append(each.need)
+    found = []
+    for of, sums in needs.items():
+        places = _times(threads, of)
+        if len(sums) == 1:
+            found.append(_minus(places, sums[0]))
+        else:
+            most = _joined("maximum", [_total(each) for each in sums])
+            found.append(Apply(i64, "subtract", (places, most)))
+    return _joined("minimum", found)
+
+
+def _joined(op: str, exprs: list[Expr]) -> Expr:
+    total = exprs[0]
+    for expr in exprs[1:]:
+        total = Apply(i64, op, (total, expr))
     return total
 
 
@@ -280,13 +308,23 @@ def _times(threads: Expr, enough: Enough) -> Expr:
 def _minus(left: Expr, need: Sum) -> Expr:
     total = left
     for expr, times in sorted(need.terms, key=repr):
-        part = _exact(expr)
-        if abs(times) != 1:
-            part = Apply(i64, "multiply", (part, Const(i64, abs(times))))
-        total = Apply(i64, "subtract" if times > 0 else "add", (total, part))
+        total = Apply(i64, "subtract" if times > 0 else "add", (total, _multiple(expr, abs(times))))
     if need.more:
         total = Apply(i64, "subtract" if need.more > 0 else "add", (total, Const(i64, abs(need.more))))
     return total
+
+
+def _total(need: Sum) -> Expr:
+    """The sum, from a part of it that is not subtracted."""
+    terms = sorted(need.terms, key=lambda term: (term[1] < 0, repr(term)))
+    if not terms or terms[0][1] < 0:
+        return _minus(Const(i64, 0), need.times(-1))
+    first = _multiple(*terms[0])
+    return _minus(first, Sum(frozenset(terms[1:]), need.more).times(-1))
+
+
+def _multiple(expr: Expr, times: int) -> Expr:
+    return _exact(expr) if times == 1 else Apply(i64, "multiply", (_exact(expr), Const(i64, times)))
 
 
 def _exact(expr: Expr) -> Expr:
