@@ -122,6 +122,7 @@ def index_of_three_axes(index: Type, height: int, width: int, order: str) -> vc.
     return b.build()
 
 
+@pytest.mark.thin(5)
 @pytest.mark.skipif(not has_tools(), reason="no ptxas or no nvdisasm")
 @pytest.mark.parametrize("order", ["zyx", "xyz"])
 @pytest.mark.parametrize("extents", [(7, 5), (14, 2), (8, 5)], ids=str)

@@ -277,7 +277,7 @@ def test_the_command_line_ends_soon_after_control_c(tmp_path: Path, device_name:
     [
         f"spin(host, {FOREVER})",
         f"spin.launch(device.zeros(1, vc.u32), {FOREVER}); device.synchronize()",
-        f"device.worker([spin]).call(spin, host, {FOREVER})",
+        f"worker.call(spin, host, {FOREVER})",
     ],
     ids=["call", "synchronize", "worker"],
 )
@@ -289,6 +289,7 @@ def test_an_interrupt_names_the_kernel_that_goes_on(device_name: int | str, wait
     take_interrupts()
     device = vc.Device(NAME)
     spin, host = device.compile(programs.spin()), np.zeros(1, np.uint32)
+    worker = device.worker([spin])
 
     def wait():
         {wait}

@@ -1,6 +1,7 @@
-/* Preloaded into a process: counts, while on, the allocations, locks and environment reads that
- * libvyre_cuda and the extensions make themselves. The caller is told by its return address, so
- * what Python, NumPy, the C library or the emulator do for themselves is not counted.
+/* Preloaded into a process: counts, while on, the allocations, locks and reads of the environment
+ * and the clock that libvyre_cuda and the extensions make themselves. The caller is told by its
+ * return address, so what Python, NumPy, the C library or the emulator do for themselves is not
+ * counted.
  *
  * Blocks of Python's own allocators are counted whoever asks, once they are wrapped. */
 #define _GNU_SOURCE
@@ -12,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* glibc's own names, which need no lookup. */
 void *__libc_malloc(size_t size);
@@ -28,6 +30,7 @@ enum kind {
   MUTEX_TRYLOCK,
   RWLOCK,
   GETENV,
+  CLOCK,
   PYTHON_BLOCK,
   KINDS
 };
@@ -40,6 +43,7 @@ static const char *const NAMES[KINDS] = {"malloc",
                                          "pthread_mutex_trylock",
                                          "pthread_rwlock_lock",
                                          "getenv",
+                                         "clock_gettime",
                                          "python_block"};
 static atomic_ulong counts[KINDS];
 static atomic_bool on;
@@ -202,4 +206,10 @@ char *getenv(const char *name) {
   NEXT(__typeof__(&getenv), "getenv");
   count(GETENV, CALLER);
   return real(name);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  NEXT(__typeof__(&clock_gettime), "clock_gettime");
+  count(CLOCK, CALLER);
+  return real(clock, now);
 }
