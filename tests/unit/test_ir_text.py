@@ -226,6 +226,19 @@ def test_long_program_is_shown_around_the_message_only() -> None:
     assert shown[2:6] == ["    let v197 = u32:197", "    let v198 = u32:198", "    let v199 = u32:199", "    break"]
 
 
+def test_a_long_line_of_a_program_is_cut_behind_what_the_message_is_about() -> None:
+    elements = ", ".join(["0"] * 2000)
+    sums = "add(u32:1, " * 40 + "load(o[u32:0])" + ")" * 40
+
+    table = str(error_of(f"program p\ntable t: u8 = {elements}\nbreak")).split("\n")
+    size = str(error_of(f"program p\nout o: u32[{sums}]")).split("\n")
+
+    assert table[4].startswith("    table t: u8 = 0, 0, 0,")
+    assert table[4].endswith("...")
+    assert len(table[4]) < 130
+    assert size[4][size[5].index("^") :].startswith("load(o[u32:0])")
+
+
 def test_messages_beyond_the_hundredth_are_counted() -> None:
     error = error_of("program p\n" + "break\n" * 130)
 

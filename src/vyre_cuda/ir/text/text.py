@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 MAX_SHOWN = 100
 WHOLE_PROGRAM_LINES = 60
 CONTEXT_LINES = 3
+SHOWN_COLUMNS = 120  # of a line, behind the last operand that a message is about
 # What follows the declaration of an out whose contents are unspecified where no thread writes.
 UNZEROED = "unzeroed"
 # What follows the threads of a block, before the blocks that a multiprocessor should hold.
@@ -88,7 +89,8 @@ def render_diagnostics(program: Program, diagnostics: Sequence[Diagnostic]) -> s
     """The program's text with every message under the line that it is about, and a caret under the operand.
 
     Where the Python or text line that built the node is known, it follows. Of a long program only the surroundings
-    of messages are shown, and after MAX_SHOWN messages the rest is only counted.
+    of messages are shown, a long line, such as that of a table, is cut behind them, and after MAX_SHOWN messages the
+    rest is only counted.
     """
     count = len(diagnostics)
     lines = list(_lines(program))
@@ -98,8 +100,11 @@ def render_diagnostics(program: Program, diagnostics: Sequence[Diagnostic]) -> s
     out = [f"{count} error{'s' * (count != 1)} in program {program.name}"]
     for number, (_, depth, pieces) in enumerate(lines):
         if whole or number in near:
-            out.append(_MARGIN + _INDENT * depth + _join(pieces))
-            for diagnostic in placed.get(number, ()):
+            here = placed.get(number, ())
+            end = max((_caret(diagnostic, pieces) for diagnostic in here), default=0) + SHOWN_COLUMNS
+            line = _join(pieces)
+            out.append(_MARGIN + _INDENT * depth + (line if len(line) <= end else f"{line[:end]}..."))
+            for diagnostic in here:
                 out.extend(_marked(diagnostic, len(_MARGIN + _INDENT * depth), pieces))
         elif out[-1] != _MARGIN + "...":
             out.append(_MARGIN + "...")
@@ -145,9 +150,13 @@ def _place(lines: list[Line], diagnostics: Sequence[Diagnostic]) -> dict[int, li
     return placed
 
 
+def _caret(diagnostic: Diagnostic, pieces: Pieces) -> int:
+    """The column of the line that the message points at."""
+    return 0 if diagnostic.operand is None else max(_column(pieces, diagnostic.operand), 0)
+
+
 def _marked(diagnostic: Diagnostic, margin: int, pieces: Pieces) -> Iterator[str]:
-    column = 0 if diagnostic.operand is None else max(_column(pieces, diagnostic.operand), 0)
-    lead = " " * (margin + column)
+    lead = " " * (margin + _caret(diagnostic, pieces))
     yield f"{lead}^ {diagnostic.message}"
     source_line = format_source_line(diagnostic.source)
     if source_line:
