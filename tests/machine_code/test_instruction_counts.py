@@ -1,7 +1,7 @@
 """How many instructions ptxas makes of kernels: never more than recorded in `instruction_counts.json`.
 
 `pytest tests/machine_code --update-golden` records them; read the diff. Another ptxas counts otherwise, so the file
-names the one that it is about.
+names the one that it is about, and conftest.py skips these tests where there is another one.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ def record(request: pytest.FixtureRequest) -> dict[str, Any]:
         written = {"ptxas": ptxas_version(), "architecture": ARCHITECTURE, "instructions": counts}
         RECORD.write_text(json.dumps(written, indent=2) + "\n", encoding="ascii")
     found: dict[str, Any] = json.loads(RECORD.read_text(encoding="ascii"))
-    if found["ptxas"] != ptxas_version():
-        pytest.skip(f"recorded with ptxas {found['ptxas']}, this is {ptxas_version()}")
     return found
 
 

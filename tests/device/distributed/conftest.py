@@ -19,6 +19,8 @@ from vyre_cuda.testing.compilers import c_compiler
 from .ports import free_port
 from .started_ranks import LAUNCHERS, RANK, end, ends_within, outputs
 
+_OF_GROUPS = {"comm", "devices", "start"}
+
 MOST = int(os.environ.get("VYRE_CUDA_TEST_GPUS", "0"))  # 0: all that there are
 EMULATED = MOST or 4
 
@@ -44,13 +46,53 @@ def nccl(device_name: int | str, tmp_path_factory: pytest.TempPathFactory) -> It
         yield named
 
 
-@pytest.fixture(scope="session")
-def gpus(device_name: int | str) -> int:
-    """How many devices a group can have."""
-    if str(device_name).startswith("emulator"):
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test of more ranks than there are devices is deselected; and so is one whose devices must access each other's
+    memory, where they cannot."""
+    ranks = {item: _ranks_of(item) for item in items if Path(__file__).parent in item.path.parents}
+    if max(ranks.values(), default=1) < 2:
+        return
+    is_emulator = str(config.getoption("--device")).startswith("emulator")
+    there = _devices_there(is_emulator=is_emulator)
+    are_direct = is_emulator or there < 2 or _are_direct()
+    dropped = {item for item, count in ranks.items() if count > there or (not are_direct and _accesses_another(item))}
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in dropped]
+
+
+def _ranks_of(item: pytest.Item) -> int:
+    """Of how many a test is. What only the emulator can do here is done to one device of two."""
+    marker = item.get_closest_marker("ranks")
+    if marker is not None:
+        return int(marker.args[0])
+    names = set(getattr(item, "fixturenames", ()))
+    is_of_two = names & {"both", "pair"} or (names & _OF_GROUPS and item.get_closest_marker("emulator") is not None)
+    return 2 if is_of_two else 1
+
+
+def _accesses_another(item: pytest.Item) -> bool:
+    """Whether its communicator is the one below, of a module that says what is small."""
+    return isinstance(item, pytest.Function) and hasattr(item.module, "SMALL") and "comm" in item.fixturenames
+
+
+def _devices_there(*, is_emulator: bool) -> int:
+    if is_emulator:
         return EMULATED
     there = sum(info.kind == "cuda" for info in vc.devices())
     return min(there, MOST or there)
+
+
+def _are_direct() -> bool:
+    """Whether the first two GPUs can access each other's memory."""
+    with vc.Device("cuda:0") as first, vc.Device("cuda:1") as second:
+        return all(peer.is_direct for device in (first, second) for peer in device.peers if peer.ordinal < 2)
+
+
+@pytest.fixture(scope="session")
+def gpus(device_name: int | str) -> int:
+    """How many devices a group can have."""
+    return _devices_there(is_emulator=str(device_name).startswith("emulator"))
 
 
 @pytest.fixture
@@ -71,8 +113,6 @@ def devices(
 @pytest.fixture
 def comm(devices: list[vc.Device], request: pytest.FixtureRequest) -> Iterator[vc.distributed.LocalCommunicator]:
     """Two devices whose all-reduces of up to SMALL bytes, of the module, go in one shot."""
-    if not all(peer.is_direct for device in devices[:2] for peer in device.peers if peer.ordinal < 2):
-        pytest.skip("these devices cannot access each other's memory")
     with vc.distributed.local(devices[:2], small=request.module.SMALL) as made:
         yield made
 
@@ -112,16 +152,9 @@ def start(nccl: dict[str, str], gpus: int, device_name: int | str) -> Callable[.
     return run
 
 
-def require_two(there: int) -> None:
-    """The machine decides what a test of two ranks can do, so it is skipped, and does not pass, where there is one."""
-    if there < 2:
-        pytest.skip("there is one device")
-
-
 @pytest.fixture
-def both(start: Callable[..., list[tuple[int, str]]], gpus: int) -> Callable[..., list[str]]:
+def both(start: Callable[..., list[tuple[int, str]]]) -> Callable[..., list[str]]:
     """Runs a scene on two ranks, which must end well, and gives what each has printed."""
-    require_two(gpus)
 
     def run(scene: str, small: int | None = None) -> list[str]:
         ended = start(scene, LAUNCHERS["torchrun"], 2, small=small)
@@ -134,13 +167,4 @@ def both(start: Callable[..., list[tuple[int, str]]], gpus: int) -> Callable[...
 @pytest.fixture
 def pair(comm: vc.distributed.LocalCommunicator) -> vc.distributed.LocalCommunicator:
     """The same, where there are two."""
-    require_two(comm.size)
     return comm
-
-
-@pytest.fixture(autouse=True)
-def _is_enough(request: pytest.FixtureRequest) -> None:
-    """What only the emulator can do here is done to one device of two."""
-    of_groups = {"comm", "devices", "start"} & set(request.fixturenames)
-    if of_groups and request.node.get_closest_marker("emulator") is not None:
-        require_two(EMULATED)

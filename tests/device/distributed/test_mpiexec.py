@@ -72,9 +72,8 @@ def _has_ended(process: int) -> bool:
 
 
 @pytest.mark.mpiexec
-def test_a_rank_under_mpiexec_that_is_stopped_is_told_to_the_other(nccl, gpus, device_name, tmp_path):
-    if gpus < 2:
-        return
+@pytest.mark.ranks(2)
+def test_a_rank_under_mpiexec_that_is_stopped_is_told_to_the_other(nccl, device_name, tmp_path):
     kind = "emulator" if str(device_name).startswith("emulator") else "cuda"
     with _under_mpiexec(nccl, kind, tmp_path, STOPS="1") as (_, ranks):
         (tmp_path / "go on").touch()
@@ -88,10 +87,9 @@ def test_a_rank_under_mpiexec_that_is_stopped_is_told_to_the_other(nccl, gpus, d
 
 
 @pytest.mark.mpiexec
-def test_ranks_end_where_mpiexec_is_killed(nccl, gpus, device_name, tmp_path):
+@pytest.mark.ranks(2)
+def test_ranks_end_where_mpiexec_is_killed(nccl, device_name, tmp_path):
     """MPICH ends them; those of Open MPI go on, and one that waits in vain is told."""
-    if gpus < 2:
-        return
     kind = "emulator" if str(device_name).startswith("emulator") else "cuda"
     with _under_mpiexec(nccl, kind, tmp_path) as (mpiexec, ranks):
         mpiexec.kill()

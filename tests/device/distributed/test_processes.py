@@ -14,9 +14,8 @@ WAYS = pytest.mark.parametrize("small", [None, 0], ids=["one shot", "NCCL"])
 
 
 @WAYS
-def test_a_rank_that_is_killed_is_named_to_the_others(start, gpus, small):
-    if gpus < 2:
-        return
+@pytest.mark.ranks(2)
+def test_a_rank_that_is_killed_is_named_to_the_others(start, small):
     ended = start("killed", LAUNCHERS["torchrun"], small=small)
 
     last = len(ended) - 1
@@ -28,9 +27,8 @@ def test_a_rank_that_is_killed_is_named_to_the_others(start, gpus, small):
 
 @pytest.mark.thin
 @WAYS
-def test_a_rank_that_leaves_too_early_is_named(start, gpus, small):
-    if gpus < 2:
-        return
+@pytest.mark.ranks(2)
+def test_a_rank_that_leaves_too_early_is_named(start, small):
     ended = start("leaving", LAUNCHERS["torchrun"], small=small)
 
     for status, output in ended[:-1]:
@@ -60,9 +58,8 @@ def test_graphs_are_replayed_many_times(start, gpus, small):
 
 @pytest.mark.thin
 @WAYS
-def test_a_rank_that_is_killed_in_a_replay_is_named_to_the_others(start, gpus, small):
-    if gpus < 2:
-        return
+@pytest.mark.ranks(2)
+def test_a_rank_that_is_killed_in_a_replay_is_named_to_the_others(start, small):
     ended = start("killed_in_a_replay", LAUNCHERS["torchrun"], small=small)
 
     for status, output in ended[:-1]:
@@ -74,9 +71,8 @@ def test_a_rank_that_is_killed_in_a_replay_is_named_to_the_others(start, gpus, s
 
 
 @pytest.mark.thin
-def test_a_rank_that_is_gone_before_the_first_replay_is_named(start, gpus):
-    if gpus < 2:
-        return
+@pytest.mark.ranks(2)
+def test_a_rank_that_is_gone_before_the_first_replay_is_named(start):
     ended = start("killed_before_a_replay", LAUNCHERS["torchrun"], 2)
 
     status, output = ended[0]
@@ -86,9 +82,8 @@ def test_a_rank_that_is_gone_before_the_first_replay_is_named(start, gpus):
 
 @pytest.mark.thin
 @pytest.mark.parametrize("scene", ["first_killed_in_a_group", "first_killed_behind"])
-def test_rank_0_that_is_killed_is_named_to_all_others(start, gpus, scene):
-    if gpus < 2:
-        return
+@pytest.mark.ranks(2)
+def test_rank_0_that_is_killed_is_named_to_all_others(start, scene):
     ended = start(scene, LAUNCHERS["torchrun"])
 
     assert ended[0][0] == -9
@@ -100,9 +95,8 @@ def test_rank_0_that_is_killed_is_named_to_all_others(start, gpus, scene):
 
 
 @pytest.mark.thin
+@pytest.mark.ranks(2)
 def test_where_rank_0_is_stopped_every_wait_of_the_others_ends_at_its_limit(start, gpus):
-    if gpus < 2:
-        return
     ended = start("first_stopped", LAUNCHERS["torchrun"], min(gpus, 3), stopped=0)
 
     for status, output in ended[1:]:
@@ -158,9 +152,8 @@ def test_a_wait_for_a_rank_ends_by_ctrl_c_and_at_the_limit(both, scene, small, w
 @pytest.mark.thin
 @WAYS
 @pytest.mark.parametrize("scene", ["gone_before_a_close", "gone_in_a_close"])
+@pytest.mark.ranks(2)
 def test_a_close_does_not_wait_for_a_rank_that_is_gone(start, gpus, scene, small, monkeypatch):
-    if gpus < 2:
-        return
     monkeypatch.setenv("FAKE_NCCL_WAITS_FOR_GONE", "1")
     ended = start(scene, LAUNCHERS["torchrun"], min(gpus, 3), small=small)
 
@@ -206,9 +199,8 @@ def test_handlers_of_signals_run_in_a_call_in_which_nccl_waits(both):
 
 
 @pytest.mark.thin
-def test_a_rank_that_is_killed_before_all_are_connected_is_named(start, gpus):
-    if gpus < 2:
-        return
+@pytest.mark.ranks(2)
+def test_a_rank_that_is_killed_before_all_are_connected_is_named(start):
     ended = start("killed_before_the_first", LAUNCHERS["torchrun"])
 
     assert ended[-1][0] == -9
@@ -255,9 +247,8 @@ def test_ranks_that_recorded_other_steps_are_told_at_the_first_replay(both):
 
 
 @pytest.mark.thin
-def test_a_rank_that_never_comes_is_named(start, gpus, tmp_path):
-    if gpus < 2:
-        return
+@pytest.mark.ranks(2)
+def test_a_rank_that_never_comes_is_named(start, tmp_path):
     meeting = {"MEET_IN": str(tmp_path), "MEETING": "2"}
     ended = start("never_coming", lambda *place: LAUNCHERS["torchrun"](*place) | meeting, 3, started=2)
 
@@ -282,10 +273,8 @@ def test_rank_0_that_never_comes_is_named(start, tmp_path):
 
 
 @pytest.mark.thin
-@pytest.mark.parametrize("size", [2, 4])
-def test_small_all_reduces_need_no_nccl_between_processes(start, gpus, size):
-    if gpus < size:
-        return
+@pytest.mark.parametrize("size", [pytest.param(size, marks=pytest.mark.ranks(size)) for size in (2, 4)])
+def test_small_all_reduces_need_no_nccl_between_processes(start, size):
     for status, output in start("small_ones", LAUNCHERS["torchrun"], size):
         assert status == 0, output
         assert "small 8192 \n" in output
