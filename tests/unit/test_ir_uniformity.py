@@ -35,6 +35,9 @@ UNIFORM_BODIES = [
     "let v = load(constant[n])\nif less(v, n)\nbarrier\nend",
     # What all threads of the block read while none of them writes.
     "store tile[t], t\nbarrier\nlet v = load(tile[n])\nbarrier\nif less(v, n)\nbarrier\nend",
+    "store tile[t], t\nbarrier\nlet v = load(tile[n])\nlet w = v\nbarrier\nif less(w, n)\nbarrier\nend",
+    "store tile[t], t\nbarrier\nlet v = load(tile[n])\nlet w = load(tile[v])\nbarrier\nif less(w, v)\nbarrier\nend",
+    "store tile[t], t\nbarrier\nlet go = less(load(tile[n]), n)\nbarrier\nif go\nbarrier\nend",
     "for j = u32:0 to n step u32:1\nstore tile[t], t\nbarrier\nlet v = load(tile[j])\nbarrier\n"
     "if less(v, n)\nbreak\nend\nbarrier\nend",
     # A divergent value that is overwritten, and one that is not used.
@@ -141,6 +144,15 @@ DIVERGENT_BODIES: list[tuple[str, tuple[int | str, ...]]] = [
     ("store tile[t], t\nlet v = load(tile[n])\nbarrier\nif less(v, n)\nbarrier\nend", (4, "then", 0)),
     ("store tile[t], t\nbarrier\nlet v = load(tile[t])\nbarrier\nif less(v, n)\nbarrier\nend", (5, "then", 0)),
     ("store h[t], t\nbarrier\nlet v = load(h[n])\nbarrier\nif less(v, n)\nbarrier\nend", (5, "then", 0)),
+    (
+        "store tile[t], t\nbarrier\nlet v = load(tile[n])\nlet w = load(tile[t])\nbarrier\nif less(w, v)\nbarrier\nend",
+        (6, "then", 0),
+    ),
+    (
+        "barrier\nlet v = load(tile[n])\nstore tile[t], t\nlet w = v\nbarrier\nif less(w, n)\nbarrier\nend",
+        (6, "then", 0),
+    ),
+    ("barrier\nlet v = load(tile[n])\nif less(v, n)\nbarrier\nend\nstore tile[t], t", (3, "then", 0)),
     ("store tile[t], t\nbarrier\nlet v = load(tile[n])\nbarrier\nif less(v, n)\ngrid_barrier\nend", (5, "then", 0)),
     (f"if {DIVERGENT}\nelse\nbarrier\nend", (1, "orelse", 0)),
     (f"if {DIVERGENT}\nif {UNIFORM}\nbarrier\nend\nend", (1, "then", 0, "then", 0)),
@@ -304,6 +316,15 @@ def test_message_names_condition_and_source() -> None:
     )
 
     assert expected == message("store h[n], n\nlet v = load(h[n])\nif less(v, n)\nbarrier\nend")
+
+
+def test_message_says_how_a_block_reads_what_is_the_same() -> None:
+    expected = (
+        "some threads of a block may not reach this barrier: `less(v, n)` (f:13) depends on an element of tile, "
+        "which the program writes (all see the same with a barrier before and behind the lets that read it)"
+    )
+
+    assert expected == message("store tile[t], t\nbarrier\nlet v = load(tile[n])\nif less(v, n)\nbarrier\nend")
 
 
 def test_message_names_how_threads_left() -> None:

@@ -7,7 +7,7 @@ their nodes meet too.
 
 Sources: ids of threads on an axis with more than one, ids of blocks, elements of memory that the program writes,
 results of atomics and scans; what a warp agrees on (any, all, ballot, reduce, broadcast) is the same in the warp, and
-what all threads of a block read of one element of a shared array, with a barrier right before and right behind.
+what all threads of a block read of one element of a shared array in lets with a barrier before and behind them.
 Control is divergent inside a branch or loop whose condition is; after a divergent `continue` to the end of the pass;
 in the whole loop if a `break` is; after a divergent `return` to the end of the program. A failing assert does not
 count: outputs are unspecified then. The graph is linear in the program except for the nesting of loops.
@@ -101,6 +101,21 @@ def find_divergent(program: Program) -> list[Diagnostic]:
     return found
 
 
+def _between_barriers(body: tuple[Stmt, ...]) -> frozenset[int]:
+    """The places of lets with nothing but lets to a barrier before and behind them."""
+    found: list[int] = []
+    since: list[int] | None = None
+    for number, statement in enumerate(body):
+        if isinstance(statement, Barrier):
+            found += since or ()
+            since = []
+        elif not isinstance(statement, Let):
+            since = None
+        elif since is not None:
+            since.append(number)
+    return frozenset(found)
+
+
 def _what(statement: Stmt) -> str:
     match statement:
         case Warp():
@@ -174,26 +189,36 @@ class _Graph:
             return self.divergence(name, WARPS if stride % WARP_SIZE == 0 else THREADS)
         return self.divergence(name, BLOCKS) if expr.kind in ("global_id", "block_id") else None
 
-    def influences(self, *exprs: Expr) -> list[Node | None]:
-        """What can make the values of these expressions different."""
+    def influences(self, *exprs: Expr, settled: bool = False) -> list[Node | None]:
+        """What can make the values of these expressions different; `settled`: while no thread of the block writes to
+        shared arrays."""
         found: list[Node | None] = []
         stack = list(exprs)
         while stack:
             expr = stack.pop()
             shared = self.aligned.uniform_part(expr)
             if shared is not None:
-                found.append(self.warp_wide(*self.influences(shared)))
+                found.append(self.warp_wide(*self.influences(shared, settled=settled)))
                 continue
             match expr:
                 case Local():
                     found.append(self.values.get(expr.name))
                 case Id():
                     found.append(self.id(expr))
+                case Load() if settled and expr.buffer in self.shared:
+                    of_block = f"an element of {expr.buffer}, of which each block has its own"
+                    found.append(self.divergence(of_block, BLOCKS))
+                    stack.append(expr.index)
                 case Load() if expr.buffer in self.written:
-                    found.append(self.divergence(f"an element of {expr.buffer}, which the program writes"))
+                    found.append(self.divergence(self.written_element(expr.buffer)))
                 case _:
                     stack.extend(children(expr))
         return found
+
+    def written_element(self, buffer: str) -> str:
+        """How a message names one."""
+        way_out = " (all see the same with a barrier before and behind the lets that read it)"
+        return f"an element of {buffer}, which the program writes{way_out if buffer in self.shared else ''}"
 
     def warp_result(self, statement: Warp) -> Node | None:
         """What a warp operation returns to its threads. The last warp of a block may have fewer of them than others."""
@@ -235,10 +260,11 @@ class _Graph:
 
     def body(self, body: tuple[Stmt, ...], prefix: Path, control: Node | None) -> _Left:
         left = _Left()
+        settled = _between_barriers(body) if self.shared else frozenset()
         for number, statement in enumerate(body):
-            around = (*body[max(number - 1, 0) : number], *body[number + 1 : number + 2])
-            if isinstance(statement, Let) and len([s for s in around if isinstance(s, Barrier)]) == 2:
-                self.let_between_barriers(statement)
+            if isinstance(statement, Let):
+                self.aligned.let(statement.name, statement.value)
+                self.values[statement.name] = node(self.influences(statement.value, settled=number in settled))
                 continue
             out = self.statement(statement, (*prefix, number), control)
             if out.to_next_pass is not None or out.to_end is not None:
@@ -249,9 +275,6 @@ class _Graph:
 
     def statement(self, statement: Stmt, path: Path, control: Node | None) -> _Left:
         match statement:
-            case Let():
-                self.aligned.let(statement.name, statement.value)
-                self.values[statement.name] = node(self.influences(statement.value))
             case Var():
                 self.variables.add(statement.name)
                 self.values[statement.name] = node([*self.influences(statement.value), control])
@@ -284,20 +307,11 @@ class _Graph:
                 self.meet(statement, path, control)
             case Barrier() | GridBarrier():
                 self.meet(statement, path, control)
-            case Store() | Assert() | Print():
+            case Store() | Assert() | Print() | Let():
                 pass
             case _:
                 assert_never(statement)
         return _Left()
-
-    def let_between_barriers(self, let: Let) -> None:
-        """No thread of the block writes to shared arrays while the others read."""
-        self.aligned.let(let.name, let.value)
-        if isinstance(let.value, Load) and let.value.buffer in self.shared:
-            of_block = self.divergence(f"an element of {let.value.buffer}, of which each block has its own", BLOCKS)
-            self.values[let.name] = node([*self.influences(let.value.index), of_block])
-        else:
-            self.values[let.name] = node(self.influences(let.value))
 
     def meet(self, statement: Stmt, path: Path, control: Node | None) -> None:
         if control is not None:
