@@ -14,10 +14,11 @@ vyc_status vyc__captured_check(const vyc_context *context) {
 }
 
 vyc_status vyc__communicator_check(vyc_communicator *c, const char *what) {
-  const bool has_ended = atomic_load(&c->ended); /* a close sets `closed` before */
-  if (atomic_load(&c->closed))
-    return vyc__fail(VYC_E_INVALID, what, "the communicator is closed: make another one");
-  return has_ended ? vyc__context_fail_broken(c->child.context, what) : VYC_OK;
+  /* A close sets `closed` before the other, and before it takes the reason away. */
+  const vyc_status status =
+      atomic_load(&c->ended) ? vyc__context_fail_broken(c->child.context, what) : VYC_OK;
+  if (VYC_LIKELY(!atomic_load(&c->closed))) return status;
+  return vyc__fail(VYC_E_INVALID, what, "the communicator is closed: make another one");
 }
 
 vyc_status vyc__communicator_may_run(vyc_communicator *c, const char *what) {

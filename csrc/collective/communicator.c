@@ -28,7 +28,7 @@ static vyc_status meet(vyc_nccl_comm *comm_out, vyc_context *context, const vyc_
 
 /* ---- end ------------------------------------------------------------------------------------ */
 
-/* The first of several ends alone: `ended` was false. A look that began before that is waited for,
+/* The first of several ends alone: `ends` was false. A look that began before that is waited for,
  * because it asks NCCL for the communicator's error. */
 static void begin_end(vyc_communicator *c, vyc_nccl_call_kind how) {
   pthread_mutex_lock(&c->look_lock);
@@ -89,7 +89,8 @@ static void close_membership(vyc_communicator *c, const vyc_scope *scope) {
   vyc__one_shot_close(c, is_free, scope);
   vyc__communicator_end(context);
   int64_t patience = VYC_NCCL_LEAST_PATIENCE_NS;
-  if (!atomic_exchange(&c->ended, true)) {
+  if (!atomic_exchange(&c->ends, true)) {
+    atomic_store(&c->ended, true);
     const bool is_idle = vyc__await_end(context), is_called = is_in_call(c);
     /* NCCL would wait for the graphs for ever: it keeps what it has. One that is being made is
      * given up when the call of NCCL for it ends. */
@@ -341,8 +342,10 @@ vyc_status vyc_communicator_abort(vyc_communicator *communicator, const char *me
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = VYC_OK;
-  if (!atomic_exchange(&communicator->ended, true)) {
-    status = vyc__context_break(context, message); /* before the work ends: waits see it then */
+  if (!atomic_exchange(&communicator->ends, true)) {
+    /* Before the work ends, and before calls are refused: both say why. */
+    status = vyc__context_break(context, message);
+    atomic_store(&communicator->ended, true);
     vyc__one_shot_stop(communicator);
     vyc__captors_end(communicator); /* NCCL waits for them; their launches end by what follows */
     /* Without the lock: a call of another thread, which NCCL may keep, ends by this. */

@@ -33,6 +33,7 @@ struct vyc_communicator {
   vyc_claim turn; /* of the thread that NCCL works for: it allows one call at a time */
   pthread_mutex_t lock; /* held over NCCL's calls, but not where a group ends, which may wait */
   pthread_mutex_t look_lock; /* behind the other: held by a look at it, while `comm` must stay */
+  _Atomic bool ends; /* an abort or a close has begun */
   _Atomic bool ended; /* aborted or closed; `comm` is gone then */
   _Atomic(vyc_nccl_call *) ending; /* NCCL's end of it, which nobody has waited for yet */
   _Atomic bool closed;

@@ -73,6 +73,14 @@ vyc_mutant(looks-on collective/communicator.c ranks-watch:ranks-abort
   [=[  pthread_mutex_lock(&c->look_lock);
   pthread_mutex_unlock(&c->look_lock);
 ]=] "")
+vyc_mutant(ends-unsaid collective/communicator.c ranks-reduce:ranks-abort
+  "a call was refused without a reason"
+  [=[    status = vyc__context_break(context, message);
+    atomic_store(&communicator->ended, true);
+]=]
+  [=[    atomic_store(&communicator->ended, true);
+    status = vyc__context_break(context, message);
+]=])
 vyc_mutant(awaits-twice collective/communicator.c ranks-close-first:ranks-close-second
   "a lock was left by a thread that has ended"
   [=[atomic_exchange(&c->ending, NULL)]=] [=[atomic_load(&c->ending)]=])

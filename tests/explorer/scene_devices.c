@@ -137,8 +137,16 @@ bool scene_may_be_broken(const scene *s, uint32_t devices) {
          ((devices & SCENE_OTHER) != 0 && may_lack(s, 1));
 }
 
+static void says_why(void) {
+  vyc_error error = {.struct_size = sizeof error};
+  vyc_last_error(&error);
+  if (strstr(error.message, "the communicator was ended") != NULL)
+    explorer_fail("a call was refused without a reason");
+}
+
 bool scene_may_refuse(const scene *s, uint32_t rank, vyc_status status) {
   const bool is_left = scene_is_leaving(s, 0) || scene_is_leaving(s, 1);
+  if (status == VYC_E_COMMUNICATION) says_why();
   if (status == VYC_E_COMMUNICATION) return is_left || s->devices.aborted;
   if (status == VYC_E_INVALID) return scene_is_leaving(s, rank);
   return status == VYC_E_UNAVAILABLE && scene_is_closing(s, 1u << rank);

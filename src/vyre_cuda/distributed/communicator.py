@@ -390,7 +390,7 @@ class Communicator:
 
     def _explained(self, what: str, error: CommunicationError) -> CommunicationError:
         native.raise_interruption()
-        return self._watcher.explained(self.rank, what, error)
+        return self._watcher.explained(self._member, what, error)
 
     def _part(self, x: DeviceArray, part: int) -> DeviceArray:
         return x._flat(self.rank * part, (self.rank + 1) * part)

@@ -74,14 +74,25 @@ class Watcher:
         if self.session is not None:
             self.session.publish(told | {"has_closed": self._has_closed})
 
-    def explained(self, rank: int, what: str, error: CommunicationError) -> CommunicationError:
-        """An error of NCCL in a call: with the rank whose end it comes from, where one has ended."""
-        session = self.session
-        if session is None or not session.has_lost_ranks(_AFTER_ERROR):
+    def explained(self, member: Member, what: str, error: CommunicationError) -> CommunicationError:
+        """An error in a call: with the rank whose end it comes from, where one has ended; where it is NCCL's, else with
+        what each rank was given."""
+        session, rank = self.session, member.rank
+        try:
+            is_ended, issued, digest, _, last, count, _ = member.watch()
+        except (Error, ValueError):  # the device is lost, or another thread has closed the communicator
             return error
+        if session is None:
+            return error
+        has_lost = session.has_lost_ranks(0.0 if is_ended else _AFTER_ERROR)
         if session.gone:
             return session.error(f"rank {rank} was refused {what} ({error})")
-        return CommunicationError(f"{named(session.left)} left the group while rank {rank} calls {what} ({error})")
+        if is_ended:  # for a reason, which the error says
+            return error
+        if has_lost:
+            return CommunicationError(f"{named(session.left)} left the group while rank {rank} calls {what} ({error})")
+        compared = self._compared(member, (issued, digest, last, count), _OTHERS_TELL)
+        return CommunicationError(f"rank {rank} was refused {what} ({error}); {compared}")
 
     def look(self, member: Member) -> bool:
         """One look; whether to go on."""
@@ -136,8 +147,8 @@ class Watcher:
             told = session.states()
             if told is None or session.gone or session.left or time.monotonic() >= limit:
                 return told
-            here = [told.get(rank) for rank in range(member.size)]
-            if all(its is not None and its["number"] == self.number and its["issued"] >= issued for its in here):
+            here = [its for its in told.values() if its["number"] == self.number]
+            if sum(its["issued"] >= issued or its["has_closed"] for its in here) == member.size:
                 return told
             if self._stop.wait(_PAUSE):
                 return told

@@ -28,10 +28,10 @@ SMALL = 1 << 13
 JOINS_WITHIN = 40.0 if sys.argv[1:2] == ["cuda"] else 200.0  # seconds, on a machine that does much else
 
 
-def _join(device: vc.Device, limit: float = 300.0) -> vc.distributed.Communicator:
+def _join(device: vc.Device) -> vc.distributed.Communicator:
     """With what the test says of small all-reduces."""
     small = os.environ.get("SMALL_BYTES")
-    return vc.distributed.join(device, timeout=JOINS_WITHIN, limit=limit, small=None if small is None else int(small))
+    return vc.distributed.join(device, timeout=JOINS_WITHIN, small=None if small is None else int(small))
 
 
 def _meet(comm: vc.distributed.Communicator, name: str) -> None:
@@ -56,11 +56,25 @@ def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _told(use: Callable[[], object]) -> None:
+def _told(use: Callable[[], object], *others: type[Exception]) -> None:
+    """What an error says, of communication or of these kinds."""
     try:
         use()
-    except vc.CommunicationError as error:
+    except (vc.CommunicationError, *others) as error:
         print("told", error, flush=True)
+
+
+def _states(comm: vc.distributed.Communicator) -> dict[int, Any]:
+    """What the ranks have told of this communicator, and not of one that they joined before."""
+    assert comm._watcher.session is not None
+    told = comm._watcher.session.states() or {}
+    return {rank: its for rank, its in told.items() if its["number"] == comm._watcher.number}
+
+
+def _await(comm: vc.distributed.Communicator, has_come: Callable[[dict[int, Any]], bool]) -> None:
+    """Until all ranks have told what they were given, and that fits."""
+    while not (len(its := _states(comm)) == comm.size and has_come(its)):
+        time.sleep(0.02)
 
 
 def _late_once(comm: vc.distributed.Communicator, others: Callable[[dict[int, Any]], bool], limit: float) -> None:
@@ -68,12 +82,11 @@ def _late_once(comm: vc.distributed.Communicator, others: Callable[[dict[int, An
     they may need long on a machine that does much else."""
 
     def wait() -> None:
-        assert here is not None
-        while not here.left and not others(here.states() or {}):
-            time.sleep(0.02)
+        _await(comm, lambda states: bool(here.left) or others(states))
         comm._watcher.limit = limit
 
     here = comm._watcher.session
+    assert here is not None
     threading.Thread(target=wait, daemon=True).start()
 
 
@@ -164,25 +177,6 @@ def cannot_share(device: vc.Device) -> None:
         print("then", comm.small, comm.small_refusal, flush=True)
 
 
-def closes_early(device: vc.Device) -> None:
-    """The last rank closes its communicator while the others wait for it; its memory stays."""
-    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=SMALL) as comm:
-        last = comm.size - 1
-        comm.all_reduce(device.zeros(4, vc.f32))
-        device.synchronize()
-        if comm.rank == last:
-            comm.close()
-            _meet(comm, "told")
-            return
-        _late_once(comm, lambda states: states.get(last, {}).get("has_closed", False), 2.0)
-        try:
-            comm.all_reduce(device.zeros(4, vc.f32)).numpy()
-        except vc.CommunicationError as error:
-            print("told", error, flush=True)
-        _meet(comm, "told")
-    print("closed", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
-
-
 def killed(device: vc.Device) -> None:
     """The last rank ends without a word while the others wait for it."""
     with _join(device) as comm:
@@ -194,20 +188,31 @@ def killed(device: vc.Device) -> None:
         _told(lambda: comm.all_reduce(device.zeros(4, vc.f32)).numpy())
 
 
-def leaving(device: vc.Device) -> None:
-    """The last rank ends in order, but one collective too early."""
+def _one_less(device: vc.Device, *, behind_one: bool, stays: bool) -> None:
+    """The last rank closes its communicator one collective too early, behind another one or before all; then it stays
+    until the others have been told, or ends."""
+    if not stays:  # they know of its end before they tell of NCCL's error
+        watching._AFTER_ERROR = JOINS_WITHIN
     with _join(device) as comm:
         last = comm.size - 1
+        if behind_one:
+            comm.all_reduce(device.zeros(4, vc.f32))
+            device.synchronize()
         if comm.rank == last:
-            _come(comm, "told")
+            comm.close()
+            (_meet if stays else _come)(comm, "told")
             return
-        _late_once(comm, lambda states: states.get(last, {}).get("has_closed", False), 3.0)
-        try:
-            comm.all_reduce(device.zeros(4, vc.f32)).numpy()
-        except vc.CommunicationError as error:
-            print("told", error, flush=True)
+        _late_once(comm, lambda states: states[last]["has_closed"], 3.0)
+        _told(lambda: comm.all_reduce(device.zeros(4, vc.f32)).numpy())
         session._AFTER_LEAVING = JOINS_WITHIN
         _meet(comm, "told")  # one that left before would be named, too
+    print("closed", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+
+
+closes_early = partial(_one_less, behind_one=True, stays=True)
+closes_before_the_first = partial(_one_less, behind_one=False, stays=True)
+leaves_early = partial(_one_less, behind_one=True, stays=False)
+leaves_before_the_first = partial(_one_less, behind_one=False, stays=False)
 
 
 def other_orders(device: vc.Device) -> None:
@@ -215,28 +220,18 @@ def other_orders(device: vc.Device) -> None:
     with _join(device) as comm:
         x, watcher = device.zeros(8, vc.f32), comm._watcher
         watcher.stop()  # it would end the communicator between two calls
-        try:
-            if comm.rank == 0:
-                comm.all_reduce(x)
-                comm.broadcast(x)
-            else:
-                comm.broadcast(x)
-                comm.all_reduce(x)
-            comm._watcher = watching.Watcher(comm._member, watcher.session, watcher.number, watcher.limit)
-            x.numpy()
-        except vc.CommunicationError as error:
-            print("told", error, flush=True)
+        for use in (comm.all_reduce, comm.broadcast)[:: 1 if comm.rank == 0 else -1]:
+            use(x)
+        comm._watcher = watching.Watcher(comm._member, watcher.session, watcher.number, watcher.limit)
+        _told(x.numpy)
         _meet(comm, "told")
 
 
 def other_sizes(device: vc.Device) -> None:
     watching._OTHERS_TELL = JOINS_WITHIN
     with _join(device) as comm:
-        _late_once(comm, lambda states: all(states.get(rank, {}).get("issued") == 1 for rank in range(comm.size)), 2.0)
-        try:
-            comm.all_reduce(device.zeros(8 + comm.rank, vc.f32)).numpy()
-        except vc.CommunicationError as error:
-            print("told", error, flush=True)
+        _late_once(comm, lambda states: all(its["issued"] == 1 for its in states.values()), 2.0)
+        _told(lambda: comm.all_reduce(device.zeros(8 + comm.rank, vc.f32)).numpy())
         _meet(comm, "told")
 
 
@@ -312,14 +307,12 @@ def killed_before_a_replay(device: vc.Device) -> None:
         if comm.rank == comm.size - 1:
             time.sleep(1.0)
             _die()
-        try:
-            _sum(device, comm, device.zeros(N, vc.i64)).replay()
-        except vc.CommunicationError as error:
-            print("told", error, flush=True)
+        _told(lambda: _sum(device, comm, device.zeros(N, vc.i64)).replay())
 
 
 def first_killed_in_a_group(device: vc.Device) -> None:
     """Rank 0, at which all meet, ends without a word before a group of the others is whole."""
+    watching._AFTER_ERROR = JOINS_WITHIN
 
     def part() -> None:
         with comm.group():
@@ -373,15 +366,9 @@ def first_stopped(device: vc.Device) -> None:
         if comm.rank == 0:
             os.kill(os.getpid(), signal.SIGSTOP)
         comm._watcher.limit = 3.0
-        for use in (graph.replay, lambda: comm.all_reduce(x).numpy()):
-            try:
-                use()
-            except (vc.KernelTimeoutError, vc.CommunicationError) as error:
-                print("told", error, flush=True)
-    try:
-        vc.distributed.join(device, timeout=3.0)
-    except vc.KernelTimeoutError as error:
-        print("told", error, flush=True)
+        _told(graph.replay, vc.KernelTimeoutError)
+        _told(lambda: comm.all_reduce(x).numpy())
+    _told(lambda: vc.distributed.join(device, timeout=3.0), vc.KernelTimeoutError)
 
 
 def _say(what: str, text: str) -> None:
@@ -479,19 +466,15 @@ def interrupted(device: vc.Device) -> None:
         _meet(comm, "interrupted")
 
 
-def _all_are_in_the_first(comm: vc.distributed.Communicator, but: int) -> Callable[[dict[int, Any]], bool]:
-    ranks = [rank for rank in range(comm.size) if rank != but]
-    return lambda states: all(states.get(rank, {}).get("issued", 0) > 0 for rank in ranks)
+def _all_are_in_the_first(but: int) -> Callable[[dict[int, Any]], bool]:
+    return lambda states: all(its["issued"] > 0 for rank, its in states.items() if rank != but)
 
 
 def _interrupt_in_the_first(comm: vc.distributed.Communicator) -> None:
     """Rank 0 alone, by a signal of its own, once it is in the call in which NCCL waits for rank 1."""
-    here, is_in = comm._watcher.session, _all_are_in_the_first(comm, 1)
 
     def interrupt() -> None:
-        assert here is not None
-        while not is_in(here.states() or {}):
-            time.sleep(0.02)
+        _await(comm, _all_are_in_the_first(but=1))
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
@@ -551,17 +534,15 @@ def gone_in_a_close(device: vc.Device) -> None:
         comm.broadcast(device.zeros(4, vc.f32))
         comm.all_reduce(device.zeros(4, vc.f32))
         device.synchronize()
-        here, last = comm._watcher.session, comm.size - 1
-        assert here is not None
+        last = comm.size - 1
         if comm.rank == last:
-            while not all((here.states() or {}).get(rank, {}).get("has_closed", False) for rank in range(last)):
-                time.sleep(0.02)
+            _await(comm, lambda states: all(states[rank]["has_closed"] for rank in range(last)))
             _die()
         comm.all_reduce(device.zeros(4, vc.f32))
     print("closed", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
 
 
-def _once_in_nccl(comm: vc.distributed.Communicator, use: Callable[[], object]) -> None:
+def _once_in_nccl(comm: vc.distributed.Communicator, use: Callable[[], object]) -> threading.Thread:
     """In another thread, when this one is in a call of NCCL; it has given no work that could be waited for."""
 
     def wait() -> None:
@@ -569,7 +550,9 @@ def _once_in_nccl(comm: vc.distributed.Communicator, use: Callable[[], object]) 
             time.sleep(0.02)
         use()
 
-    threading.Thread(target=wait, daemon=True).start()
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
 
 
 def _compared(comm: vc.distributed.Communicator) -> vc.Graph:
@@ -614,11 +597,9 @@ def closed_in_a_first_replay(device: vc.Device) -> None:
         device.context.set_patience(1.0)
         graph = _compared(comm)
         if comm.rank == 0:
-            _once_in_nccl(comm, comm.close)
-            try:
-                graph.replay()
-            except (ValueError, vc.CommunicationError) as error:
-                print("told", error, flush=True)
+            closing = _once_in_nccl(comm, comm.close)
+            _told(graph.replay, ValueError)
+            closing.join()  # until then waits for the device say the same
             print("usable", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
         _meet(comm, "told")
 
@@ -652,13 +633,11 @@ def one_too_many(device: vc.Device) -> None:
 
 def killed_before_the_first(device: vc.Device) -> None:
     """The last rank ends while the others are in the call of their first collective, where NCCL connects them."""
+    watching._AFTER_ERROR = JOINS_WITHIN
     with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:
         last = comm.size - 1
         if comm.rank == last:
-            here, are_in = comm._watcher.session, _all_are_in_the_first(comm, last)
-            assert here is not None
-            while not are_in(here.states() or {}):
-                time.sleep(0.02)
+            _await(comm, _all_are_in_the_first(but=last))
             _die()
         _told(lambda: comm.all_reduce(device.zeros(4, vc.f32)).numpy())
 
@@ -671,7 +650,7 @@ def never_in_the_first(device: vc.Device) -> None:
             if comm.rank == 1:
                 _meet(comm, f"told {use.__name__}")
                 continue
-            _late_once(comm, _all_are_in_the_first(comm, 1), 1.0)
+            _late_once(comm, _all_are_in_the_first(but=1), 1.0)
             _told(partial(use, comm))
             _meet(comm, f"told {use.__name__}")
     print("usable", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
@@ -687,6 +666,8 @@ def left_alone(device: vc.Device) -> None:
     comm.close()
     print("left", comm.is_closed, device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
     _meet(comm, "has left")
+    assert comm._watcher.session is not None
+    comm._watcher.session.has_lost_ranks(JOINS_WITHIN)  # its exit waits for NCCL, but only for seconds
 
 
 def ending_before_another(device: vc.Device) -> None:
@@ -698,7 +679,7 @@ def ending_before_another(device: vc.Device) -> None:
     assert here is not None
     if comm.rank == 1:
         here.has_lost_ranks(JOINS_WITHIN)
-        time.sleep(1.0)
+        time.sleep(0.3)  # it is at the end of Python then, and soon in its exit
     comm.close()
     print("ends", flush=True)
 
@@ -726,10 +707,7 @@ def other_steps(device: vc.Device) -> None:
             comm.all_reduce(x)
             if comm.rank == 1:
                 comm.all_reduce(x, op="max")
-        try:
-            graph.replay()
-        except vc.CommunicationError as error:
-            print("told", error, flush=True)
+        _told(graph.replay)
         with device.record() as graph:
             comm.all_reduce(x)
         graph.replay()
@@ -739,14 +717,12 @@ def other_steps(device: vc.Device) -> None:
 
 def late_replay(device: vc.Device) -> None:
     """Rank 1 never replays its graph."""
-    with _join(device, limit=1.0) as comm:
+    with _join(device) as comm:
         with device.record() as graph:
             comm.all_reduce(device.zeros(8, vc.f32))
         if comm.rank == 0:
-            try:
-                graph.replay()
-            except vc.KernelTimeoutError as error:
-                print("told", error, flush=True)
+            comm._watcher.limit = 1.0
+            _told(graph.replay, vc.KernelTimeoutError)
         _meet(comm, "told")
 
 
@@ -757,16 +733,19 @@ def never_coming(device: vc.Device) -> None:
     if count > 1:
         assert place is not None
         joining._launched(place, JOINS_WITHIN)  # so that they know of each other before the time begins
-    with open(os.path.join(folder, os.environ["RANK"]), "w"):
+    _meet_in(folder, "came", count)
+    _told(lambda: vc.distributed.join(device, timeout=5.0), vc.KernelTimeoutError)
+    _meet_in(folder, "told", count)  # rank 0 that ends is not said to have never come
+
+
+def _meet_in(folder: str, what: str, count: int) -> None:
+    """By files: the ranks are no group."""
+    with open(os.path.join(folder, f"{what} {os.environ['RANK']}"), "w"):
         pass
     limit = time.monotonic() + JOINS_WITHIN  # one of them may not have started
-    while len(os.listdir(folder)) < count:
+    while sum(name.startswith(what) for name in os.listdir(folder)) < count:
         assert time.monotonic() < limit, f"not all of {count} ranks have come"
         time.sleep(0.01)
-    try:
-        vc.distributed.join(device, timeout=5.0)
-    except vc.KernelTimeoutError as error:
-        print("told", error, flush=True)
 
 
 def by_exchange(device: vc.Device) -> None:

@@ -26,16 +26,30 @@ def test_a_rank_that_is_killed_is_named_to_the_others(start, small):
 
 
 @pytest.mark.thin
-@WAYS
+@pytest.mark.parametrize(
+    ("scene", "small"), [("leaves_early", None), ("leaves_early", 0), ("leaves_before_the_first", 0)]
+)
 @pytest.mark.ranks(2)
-def test_a_rank_that_leaves_too_early_is_named(start, small):
-    ended = start("leaving", LAUNCHERS["torchrun"], small=small)
+def test_a_rank_that_leaves_too_early_is_named(start, scene, small):
+    ended = start(scene, LAUNCHERS["torchrun"], small=small)
 
     for status, output in ended[:-1]:
         assert status == 0, output
         # Others that have been told may have left, too. Its close may wait for NCCL, and so for the others.
         left = re.search(rf"ranks? (\d+, )*{len(ended) - 1} left the group while rank", output)
         assert left or f"rank {len(ended) - 1} has closed its communicator after" in output
+
+
+@pytest.mark.thin
+@pytest.mark.parametrize(
+    ("scene", "small", "collectives"),
+    [("closes_early", 1 << 13, 1), ("closes_early", 0, 1), ("closes_before_the_first", 0, 0)],
+)
+def test_a_rank_that_closes_its_communicator_too_early_is_named(both, scene, small, collectives):
+    output, _ = both(scene, small)
+
+    assert f"rank 1 has closed its communicator after collective {collectives}\n" in output
+    assert "closed [1, 1]" in output
 
 
 @pytest.mark.thin
@@ -308,12 +322,3 @@ def test_where_a_rank_cannot_share_memory_all_know_why_and_use_nccl(both):
             "then 64 \n",
         ):
             assert words in output, output
-
-
-@pytest.mark.thin
-def test_a_rank_that_closes_its_communicator_early_is_named(both):
-    output, _ = both("closes_early")
-
-    assert "the all_reduce of 4 elements, collective 2, of rank 0 has not ended after" in output
-    assert "; rank 1 has closed its communicator after collective 1\n" in output
-    assert "closed [1, 1]" in output

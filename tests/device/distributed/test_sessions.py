@@ -178,12 +178,12 @@ def test_a_rank_may_be_stopped_for_long_before_it_says_who_it_is():
 
 @pytest.mark.thin
 def test_a_rank_that_was_stopped_beyond_its_limit_is_answered(monkeypatch):
-    """It has connected, and is stopped before it says who it is: by 5 seconds on its clock. Rank 0 needs a moment."""
+    """It has connected, and is stopped before it says who it is: by 500 seconds on its clock. Rank 0 needs a moment."""
     before, listener, stopped_for = threading.enumerate(), socket.create_server(("127.0.0.1", 0)), [0.0]
     connected, greet = session_module._connected, Server._greet
 
     def stopped(*where):
-        stopped_for[0] += 5.0
+        stopped_for[0] += 500.0
         return connected(*where)
 
     def late(server, connection):
@@ -196,7 +196,7 @@ def test_a_rank_that_was_stopped_beyond_its_limit_is_answered(monkeypatch):
     monkeypatch.setattr(Server, "_greet", late)
     Server(listener, 2, "")
 
-    met = open_session(1, 2, "127.0.0.1", listener.getsockname()[1], "", timeout=4.0)
+    met = open_session(1, 2, "127.0.0.1", listener.getsockname()[1], "", timeout=ENDS_WITHIN)
 
     assert met.rank == 1
     _end(before, listener, met._connection)
