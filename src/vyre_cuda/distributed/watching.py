@@ -51,10 +51,10 @@ class Watcher:
         its work has ended: where a rank is gone, that ends by a look."""
         self._has_closed = True
         if self.session is not None and not member.is_closed:
-            with suppress(Error):  # the device is lost, or rank 0 is gone
+            with suppress(Error, ValueError):  # the device is lost, or rank 0 is gone; or another thread has closed it
                 _, issued, digest, _, last, count, _ = member.watch()
                 self._publish((issued, digest, last, count))
-            with suppress(Error):
+            with suppress(Error, ValueError):
                 self._await_work(member)
         self.stop()
 
@@ -66,7 +66,7 @@ class Watcher:
                 return
             time.sleep(pause)
             pause = min(pause * 2, _PAUSE)
-        member.abort("the communicator was closed, with work that had not ended")
+        member.abort("the communicator is closed, and its work had not ended")
 
     def _publish(self, state: tuple[Any, ...]) -> None:
         issued, digest, last, count = state

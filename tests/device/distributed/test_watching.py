@@ -100,3 +100,21 @@ def test_an_error_of_nccl_is_told_as_the_end_of_the_rank_from_which_it_comes(end
 
     assert member.why.startswith("rank 0 of 2 ranks is gone: rank 1 ended its communicator"), member.why
     breaks.join()
+
+
+def test_a_close_ends_although_another_thread_closes_at_the_same_time(ends):
+    class Closing(Rank):
+        """Closed by another thread while this one asks what its work does."""
+
+        is_closed = False
+
+        def watch(self) -> tuple[bool, int, int, float, str, int, int]:
+            raise ValueError("the communicator is closed: join again for another one")
+
+    _, mine = ends
+    member, session = Rank(), Session(mine, 1, 2, None)
+    watcher = Watcher(member, session, 1, limit=1000.0)
+
+    watcher.close(Closing())
+
+    assert member.why == ""

@@ -9,11 +9,14 @@ cdef class Member:
     cdef vyc_communicator *_h
     cdef vyc_communicator *_closing  # until its close has ended
     cdef int _users  # threads that are in the middle of a call; changed with the GIL, or by nobody else
+    cdef int _looks  # as `_users`, in short calls whose end a close waits for
     cdef object __weakref__
     cdef readonly Context context
     cdef readonly int rank
     cdef readonly int size
 
+    cdef int begin(self, int *calls) except -1
+    cdef void end(self, int *calls) noexcept
     cdef int enter(self) except -1
     cdef void leave(self) noexcept
 

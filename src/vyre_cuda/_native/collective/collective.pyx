@@ -5,6 +5,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
+from posix.unistd cimport usleep
 from threading import get_ident, main_thread
 
 from vyre_cuda._native.collective.c_collective cimport (
@@ -32,6 +33,9 @@ ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST = VYC_ALL_REDUCE, VYC_ALL_GATH
 ALL_TO_ALL, SEND, RECEIVE = VYC_ALL_TO_ALL, VYC_SEND, VYC_RECEIVE
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "recv")
 ONE_SHOT_BLOCK_BYTES = VYC_ONE_SHOT_BLOCK_BYTES
+
+cdef enum:
+    LOOK_US = 100  # between two looks of a close at those of other threads
 
 
 cdef object interruption = None  # what a handler of a signal raised while NCCL kept a call
@@ -127,12 +131,20 @@ cdef class Member:
 
     def close(self) -> None:
         """End it, and the graphs that have its collectives before. ValueError while another thread gives it work."""
-        cdef vyc_communicator *handle = self._h
-        with cython.critical_section(self):
-            if self._users != 0:
-                raise ValueError("the communicator is in use by another thread: close it when that call has returned")
-            handle = self._closing = self._h
-            self._h = NULL
+        cdef vyc_communicator *handle = NULL
+        while handle == NULL:
+            with cython.critical_section(self):
+                if self._h == NULL:
+                    return
+                if self._users != 0:
+                    raise ValueError(
+                        "the communicator is in use by another thread: close it when that call has returned")
+                if self._looks == 0:
+                    handle = self._closing = self._h
+                    self._h = NULL
+            if handle == NULL:
+                with nogil:
+                    usleep(LOOK_US)
         with nogil:
             vyc_communicator_close(handle)
         with cython.critical_section(self):
@@ -175,16 +187,22 @@ cdef class Member:
         finally:
             self.leave()
 
-    cdef int enter(self) except -1:
+    cdef int begin(self, int *calls) except -1:
         with cython.critical_section(self):
             if self._h == NULL:
                 raise ValueError("the communicator is closed: join again for another one")
-            self._users += 1
+            calls[0] += 1
         return 0
 
-    cdef void leave(self) noexcept:
+    cdef void end(self, int *calls) noexcept:
         with cython.critical_section(self):
-            self._users -= 1
+            calls[0] -= 1
+
+    cdef int enter(self) except -1:
+        return self.begin(&self._users)
+
+    cdef void leave(self) noexcept:
+        self.end(&self._users)
 
     def watch(self) -> tuple[bool, int, int, float, str, int, int]:
         """(is ended, collectives issued, digest of them, seconds that the oldest has not ended, the last one, its
@@ -192,12 +210,12 @@ cdef class Member:
         cdef vyc_communicator_state state
         memset(&state, 0, sizeof(state))
         state.struct_size = sizeof(state)
-        self.enter()
+        self.begin(&self._looks)
         try:
             with nogil:
                 check(vyc_communicator_watch(self._h, &state))
         finally:
-            self.leave()
+            self.end(&self._looks)
         return (bool(state.is_ended), state.issued, state.digest, state.waiting_ns / 1e9,
                 KINDS[state.last_kind], state.last_count, state.error)
 
@@ -267,12 +285,12 @@ cdef class Member:
         """End it: waits for the device fail with CommunicationError and the message."""
         cdef bytes encoded = message.encode()
         cdef const char *text = encoded
-        self.enter()
+        self.begin(&self._looks)
         try:
             with nogil:
                 check(vyc_communicator_abort(self._h, text))
         finally:
-            self.leave()
+            self.end(&self._looks)
 
 
 def one_shot_open(list members not None, uint64_t most_bytes) -> None:
