@@ -172,7 +172,7 @@ def _chains(
     items: Sequence[Item], some: Collection[int], needed: dict[int, set[int]], pairs: Pairs
 ) -> list[tuple[int, ...]]:
     """Launches in a row, some or beside some, each of which needs the one before it and becomes one kernel with it."""
-    found: list[tuple[int, ...]] = []
+    found: list[list[int]] = []
     for place in sorted({*some, *[place + 1 for place in some]}):
         if place - 1 not in needed.get(place, ()):
             continue
@@ -180,10 +180,10 @@ def _chains(
         if one is None or other is None or pairs.refused(one, other) is not None:
             continue
         if found and found[-1][-1] == place - 1:
-            found[-1] = (*found[-1], place)
+            found[-1].append(place)
         else:
-            found.append((place - 1, place))
-    return found
+            found.append([place - 1, place])
+    return [tuple(chain) for chain in found]
 
 
 def _many(

@@ -41,16 +41,17 @@ class Arrangement:
 def arrangement(
     recorded: Sequence[Step | RepeatStep], given: Mapping[str, Any], memories: Memories, floors: Floors
 ) -> Arrangement:
-    many = _with_many_launches(recorded, floors)
+    keys = [_key(step) if isinstance(step, LaunchStep) else None for step in recorded]
+    many = {key for key, count in Counter(keys).items() if key is not None and count >= floors.rows}
     if not many:
         return Arrangement(list(recorded), [(place,) for place in range(len(recorded))], {})
     refused: dict[int, str] = {}
     items: list[Item] = []
-    for place, step in enumerate(recorded):
-        why = _why_refused(step, given, memories) if isinstance(step, LaunchStep) and _key(step) in many else ""
+    for place, (step, key) in enumerate(zip(recorded, keys, strict=True)):
+        why = _why_refused(step, given, memories) if isinstance(step, LaunchStep) and key in many else ""
         if why:
             refused[place] = why
-        items.append(_item(step, given, memories, is_row=not why))
+        items.append(_item(step, given, memories, None if why else key))
     seams = {step.end for step in recorded if isinstance(step, RepeatStep)}
     places = tables.decide(items, floors, seams)
     moving: set[str] = set()
@@ -59,11 +60,6 @@ def arrangement(
             if isinstance(step, LaunchStep) and item.touched is not None:
                 moving.update(symbol.name for symbol in array_symbols(step))
     return Arrangement(_steps(recorded, places), places, refused, frozenset(moving))
-
-
-def _with_many_launches(recorded: Sequence[Step | RepeatStep], floors: Floors) -> set[Hashable]:
-    counts = Counter(_key(step) for step in recorded if isinstance(step, LaunchStep))
-    return {key for key, count in counts.items() if count >= floors.rows}
 
 
 def _key(step: LaunchStep) -> Hashable:
@@ -76,10 +72,12 @@ def _key(step: LaunchStep) -> Hashable:
 
 def _why_refused(step: LaunchStep, given: Mapping[str, Any], memories: Memories) -> str:
     program = step.kernel.program
-    named = of_geometry(program) if can_read_cells(step.kernel) else {p.name for p in program.parameters}
-    kept = {p.name for p in program.parameters if not p.is_buffer and p.name in named}
-    fixed = {value.name for name, value in step.values.items() if name in kept and isinstance(value, Symbol)}
-    if fixed:
+    scalars = [p.name for p in program.parameters if not p.is_buffer and isinstance(step.values[p.name], Symbol)]
+    if scalars and can_read_cells(step.kernel):
+        named = of_geometry(program)
+        scalars = [name for name in scalars if name in named]
+    if scalars:
+        fixed = {step.values[name].name for name in scalars}
         return f"it has the symbol{'s' if len(fixed) > 1 else ''} {', '.join(sorted(fixed))}, which cannot be a cell"
     what = rows_entry.what_keeps_apart(step.kernel)
     if what is not None:
@@ -116,10 +114,11 @@ def array_symbols(step: LaunchStep) -> list[Symbol]:
     return [value for value in values if isinstance(value, Symbol)]
 
 
-def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories, *, is_row: bool) -> Item:
-    """What it touches. Nothing passes a step whose memory is not known, or can be another at each replay."""
+def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories, key: Hashable) -> Item:
+    """What it touches; a launch with a key may be a row. Nothing passes a step whose memory is not known, or can be
+    another at each replay."""
     if isinstance(step, LaunchStep):
-        return _of_launch(step, given, memories, is_row=is_row)
+        return _of_launch(step, given, memories, key)
     if isinstance(step, FillStep):
         written = _range(step.to, memories)
         return Item([written], [written])
@@ -130,18 +129,18 @@ def _item(step: Step | RepeatStep, given: Mapping[str, Any], memories: Memories,
     return _WALL
 
 
-def _of_launch(step: LaunchStep, given: Mapping[str, Any], memories: Memories, *, is_row: bool) -> Item:
+def _of_launch(step: LaunchStep, given: Mapping[str, Any], memories: Memories, key: Hashable) -> Item:
     for parameter in step.kernel.program.parameters:
         if parameter.is_buffer and not isinstance(value_of(step, parameter, given), DeviceArray):
             return _WALL
-    if not is_row and array_symbols(step):
+    if key is None and array_symbols(step):
         return _WALL
     if step.kernel.is_without_body:
         return _WALL
     launch = memories.launch(step, given)
-    if not is_row or why_apart(step, given, memories):
+    if key is None or why_apart(step, given, memories):
         return tables.of_launch(launch, None)
-    return tables.of_launch(launch, _key(step), launch.geometry.block)
+    return tables.of_launch(launch, key, launch.geometry.block)
 
 
 def _range(array: DeviceArray, memories: Memories) -> tables.Range:
