@@ -30,7 +30,8 @@ static vyc_status check_arrays(const vyc_step *step, const vyc_run *run) {
   }
   vyc_run all = step->base->run;
   all.arguments = arguments;
-  return vyc__recorded_check(step->prepared, &all);
+  VYC_TRY(vyc__recorded_check(step->prepared, &all));
+  return vyc__row_memory_check(step, &all);
 }
 
 static vyc_status check_change(const vyc_graph *graph, const vyc_graph_change *change) {

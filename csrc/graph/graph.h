@@ -265,6 +265,9 @@ vyc_status vyc__row_memory_new(vyc_row_memory **rows_out, uint32_t accesses, uin
 /* A copy, with holds on the buffers. */
 vyc_status vyc__row_memory_copy(vyc_row_memory **copy_out, const vyc_row_memory *rows);
 void vyc__row_memory_drop(vyc_row_memory *rows);
+/* Whether arrays in the places of a step are apart from what its rows have by themselves, as far as
+ * one of the two is written; those that the base has are. */
+vyc_status vyc__row_memory_check(const vyc_step *step, const vyc_run *run);
 
 /* ---- rows.c ---- */
 

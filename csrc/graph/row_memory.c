@@ -48,3 +48,42 @@ uint32_t vyc__buffers_once(vyc_buffer **buffers, uint32_t count) {
     if (kept == 0 || buffers[kept - 1] != buffers[i]) buffers[kept++] = buffers[i];
   return kept;
 }
+
+/* ---- arrays in places ------------------------------------------------------------------------ */
+
+/* The first range that ends behind this address, or the number of all. */
+static uint32_t first_behind(const vyc_row_memory *rows, uint64_t address) {
+  uint32_t low = 0, high = rows->access_count;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (rows->accesses[middle].end <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static bool meets(const vyc_row_memory *rows, const vyc_argument *argument,
+                  const vyc_binding *binding) {
+  const uint64_t begin = argument->buffer->address + argument->offset;
+  const uint64_t end = begin + argument->count * binding->element_bytes;
+  uint32_t i = begin == end ? rows->access_count : first_behind(rows, begin);
+  for (; i < rows->access_count && rows->accesses[i].begin < end; i++)
+    if (binding->role != VYC_ROLE_IN || rows->accesses[i].write) return true;
+  return false;
+}
+
+vyc_status vyc__row_memory_check(const vyc_step *step, const vyc_run *run) {
+  const vyc_argument *before = step->base->arguments;
+  for (uint32_t i = 1; i < step->prepared->binding_count; i++) {
+    const vyc_argument *now = &run->arguments[i];
+    if (now->buffer == before[i].buffer && now->offset == before[i].offset) continue;
+    if (meets(step->rows, now, &step->prepared->bindings[i]))
+      return vyc__fail(VYC_E_INVALID, "graph",
+                       "the array in place %u of many launches as one shares memory with another "
+                       "row, and one of the two writes it: launch these rows in steps of their own",
+                       i);
+  }
+  return VYC_OK;
+}

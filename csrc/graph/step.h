@@ -31,7 +31,7 @@ typedef struct vyc_own_rows {
 /* What the rows touch of a step that is many launches as one. */
 typedef struct vyc_row_memory {
   uint32_t access_count, buffer_count;
-  vyc_access *accesses;
+  vyc_access *accesses; /* in order and apart */
   vyc_buffer **buffers; /* each once; held by the step */
   vyc_own_rows *own; /* or NULL */
 } vyc_row_memory;

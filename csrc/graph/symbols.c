@@ -204,6 +204,7 @@ static vyc_status end_target(const vyc_graph *graph, const vyc_step *step) {
   if (step->kind != STEP_LAUNCH)
     return vyc__transfer_check(graph->child.context, &step->target->transfer);
   VYC_TRY(vyc__recorded_check(step->prepared, &step->target->run));
+  if (step->rows != NULL) VYC_TRY(vyc__row_memory_check(step, &step->target->run));
   vyc__values_refresh(step, step->target);
   return VYC_OK;
 }

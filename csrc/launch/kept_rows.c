@@ -28,6 +28,21 @@ static int by_begin(const void *a, const void *b) {
   return x < y ? -1 : x > y ? 1 : 0;
 }
 
+/* Those of several kernels, none of which meets another one that is written. */
+static void put_in_order(vyc_kept_rows *kept) {
+  uint32_t joined = 0;
+  qsort(kept->ranges, kept->range_count, sizeof *kept->ranges, by_begin);
+  for (uint32_t i = 0; i < kept->range_count; i++) {
+    const vyc_row_bytes range = kept->ranges[i];
+    vyc_row_bytes *last = joined == 0 ? NULL : &kept->ranges[joined - 1];
+    if (last == NULL || last->written != range.written || range.begin > last->end)
+      kept->ranges[joined++] = range;
+    else if (range.end > last->end)
+      last->end = range.end;
+  }
+  kept->range_count = joined;
+}
+
 /* Those of several kernels, each of which were compared with each other. */
 static vyc_status compare_kernels(vyc_kept_rows *kept) {
   uint64_t all = 0, written = 0;
@@ -53,6 +68,7 @@ static vyc_status list_ranges(vyc_kept_rows *kept, const vyc_many *many, uint32_
   if (count > 1) VYC_TRY(compare_kernels(kept));
   kept->range_count = 0; /* what has a place is an argument of the launch */
   for (uint32_t i = 0; i < count; i++) list_of_kernel(kept, &many[i], false);
+  if (count > 1) put_in_order(kept);
   return VYC_OK;
 }
 

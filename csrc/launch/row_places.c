@@ -20,6 +20,8 @@ static vyc_status find(vyc_argument *arguments, const vyc_prepared *entry, const
   const vyc_binding *binding = &many->prepared->bindings[i];
   if (place >= entry->binding_count) return fail_place(row, i, "the entry has no such place");
   const vyc_binding *there = &entry->bindings[place];
+  if (many->prepared->may_overlap || entry->may_overlap)
+    return fail_place(row, i, "it has a place, and the kernel's arrays may share memory");
   if (there->element_bytes != binding->element_bytes)
     return fail_place(row, i, "the elements of its place have another size");
   if (binding->role != VYC_ROLE_IN && there->role != VYC_ROLE_INOUT)

@@ -37,14 +37,16 @@ static const char *const TEXT =
             "add_tables", ", .param .u32 end",
             "ld.param.u32 %r4, [end];\nsetp.ge.u32 %p0, %r3, %r4;\n@%p0 add.u32 %r10, %r10, 7;\n")
             OF_ROWS("add_placed", ", .param .u64 array",
-                    "setp.eq.u64 %p0, %rd3, 1;\n@%p0 ld.param.u64 %rd3, [array];\n");
+                    "setp.eq.u64 %p0, %rd3, 1;\n@%p0 ld.param.u64 %rd3, [array];\n")
+                OF_ROWS("add_two_placed", ", .param .u32 end, .param .u64 array",
+                        "setp.eq.u64 %p0, %rd3, 1;\n@%p0 ld.param.u64 %rd3, [array];\n");
 
 enum { MOST_ROWS = 700, BLOCK = 32 };
 
 typedef struct adder {
   vyc_context *context;
   vyc_module *module;
-  vyc_prepared *prepared, *entry, *of_two, *placed;
+  vyc_prepared *prepared, *entry, *of_two, *placed, *placed_of_two;
   vyc_buffer *buffer;
   vyc_argument arguments[MOST_ROWS];
   uint64_t scalars[MOST_ROWS];
@@ -54,9 +56,9 @@ typedef struct adder {
 
 static void prepare_placed(adder *a, vyc_prepared_desc *desc, const vyc_parameter *of_entry) {
   static const vyc_binding bindings[] = {{VYC_ROLE_IN, 0, 16, 0}, {VYC_ROLE_INOUT, 0, 4, 0}};
-  vyc_parameter parameters[7];
-  memcpy(parameters, of_entry, 6 * sizeof *of_entry);
-  parameters[6] = (vyc_parameter){VYC_PARAMETER_POINTER, 1, 32, 8, {0}};
+  vyc_parameter parameters[8];
+  memcpy(parameters, of_entry, 7 * sizeof *of_entry);
+  parameters[6] = parameters[7] = (vyc_parameter){VYC_PARAMETER_POINTER, 1, 32, 8, {0}};
   desc->parameter_bytes = 40;
   desc->binding_count = 2;
   desc->scalar_count = 5;
@@ -64,6 +66,11 @@ static void prepare_placed(adder *a, vyc_prepared_desc *desc, const vyc_paramete
   desc->parameters = parameters;
   desc->bindings = bindings;
   OK(vyc_prepared_create(&a->placed, a->module, desc));
+  parameters[6] = of_entry[6];
+  desc->parameter_count = 8;
+  desc->scalar_count = 6;
+  desc->entry = "add_two_placed";
+  OK(vyc_prepared_create(&a->placed_of_two, a->module, desc));
 }
 
 static void prepare_both(adder *a) {
@@ -101,6 +108,7 @@ static void prepare_both(adder *a) {
 }
 
 static void release_all(adder *a) {
+  vyc_prepared_release(a->placed_of_two);
   vyc_prepared_release(a->placed);
   vyc_prepared_release(a->of_two);
   vyc_prepared_release(a->entry);
@@ -367,6 +375,50 @@ static void wrong_arrays_change_nothing(adder *a) {
   vyc_buffer_release(large);
 }
 
+/* Rows of one kernel or of two; row 3 has word 5 in a place, and may have any but those of the
+ * other rows, which run beside it. */
+static void arrays_that_rows_have_change_nothing(adder *a, uint32_t kernel_count) {
+  uint32_t words[MOST_ROWS] = {0};
+  const uint8_t places[9] = {0, 0, 0, 1};
+  const uint8_t *const of_rows[] = {places, NULL};
+  const vyc_graph_use use = {0, 1};
+  const vyc_graph_symbol symbol = {.struct_size = sizeof symbol,
+                                   .kind = VYC_SYMBOL_ARRAY,
+                                   .element_bytes = 4,
+                                   .use_count = 1,
+                                   .uses = &use};
+  vyc_prepared *const kernels[] = {a->prepared, a->prepared};
+  vyc_rows both[2];
+  const vyc_rows *const rows[] = {&both[0], &both[1]};
+  vyc_graph *graph = NULL;
+  vyc_symbol_value value = {.count = 1, .buffer = a->buffer};
+  OK(vyc_copy_in(a->buffer, 0, words, sizeof words));
+  fill(a, 9, ONE_BLOCK, 1);
+  for (uint32_t i = 0; i < 9; i++) a->arguments[i].offset = 4 * (8 - (uint64_t)i);
+  split(a, kernel_count == 1 ? 9 : 4, both);
+  OK(vyc_graph_create(&graph, a->context));
+  OK(vyc_graph_add_tables_with(graph, NULL, kernel_count == 1 ? a->placed : a->placed_of_two,
+                               kernel_count, kernels, rows, of_rows));
+  OK(vyc_graph_finish(graph));
+  OK(vyc_graph_add_symbol(graph, &value.symbol, &symbol));
+  for (uint32_t i = 0; i < 12; i++) {
+    const vyc_argument argument = {
+        .kind = VYC_ARGUMENT_BUFFER, .count = 1, .buffer = a->buffer, .offset = 4 * (uint64_t)i};
+    const vyc_run run = run_on(&argument, 1);
+    const vyc_graph_change change = {.run = &run};
+    const vyc_status expected = i < 9 && i != 5 ? VYC_E_INVALID : VYC_OK;
+    value.offset = argument.offset;
+    CHECK(vyc_graph_launch(graph, &change, 1, NULL) == expected);
+    CHECK(vyc_graph_launch_with(graph, &value, 1, NULL, 0) == expected);
+    CHECK(vyc_graph_update(graph, &change, 1) == expected);
+    CHECK(vyc_graph_set(graph, &value, 1) == expected);
+  }
+  OK(vyc_copy_out(a->buffer, 0, words, sizeof words));
+  for (uint32_t i = 0; i < 12; i++)
+    CHECK(words[i] == (i == 5 || i >= 9 ? 2 * 1003 : 8 * (1008 - i)));
+  vyc_graph_release(graph);
+}
+
 static void wrong_places_add_no_step(adder *a) {
   vyc_graph *graph = NULL;
   vyc_graph_info info = {.struct_size = sizeof info};
@@ -468,6 +520,8 @@ int main(int argc, char **argv) {
   wrong_rows_add_no_step(&a);
   a_launch_has_other_arrays(&a);
   wrong_arrays_change_nothing(&a);
+  arrays_that_rows_have_change_nothing(&a, 1);
+  arrays_that_rows_have_change_nothing(&a, 2);
   wrong_places_add_no_step(&a);
   wrong_tables_add_no_step(&a);
   what_is_wrong_is_refused(&a);

@@ -71,11 +71,13 @@ VYC_API vyc_status vyc_graph_add_tables(vyc_graph *graph, uint32_t *step_out, vy
  * own, else which of the entry's bindings stands for it. The entry has up to 16 such bindings
  * behind its table, VYC_ROLE_IN, or VYC_ROLE_INOUT for what is written, and where a row would have
  * the address of the array the table has the number. All arguments with one number are the same
- * array, whose elements have the size that the binding has. What else may meet it is not looked at
- * again: in each launch it must share memory only with what it shared memory with when the step was
- * added. A change of this step is a run whose arguments are the arrays in these places, each as
- * large as before; of that run nothing else is used.
- * VYC_E_INVALID too: an array with a number would have to be cleared. */
+ * array, whose elements have the size that the binding has. A launch or a change with another array
+ * is refused where that shares memory with another array of the rows, in a place or not, and one of
+ * the two is written: the rows run beside each other. A change of this step is a run whose
+ * arguments are the arrays in these places, each as large as before; of that run nothing else is
+ * used.
+ * VYC_E_INVALID too: an array with a number would have to be cleared, or is one of a kernel with
+ * VYC_PREPARED_MAY_OVERLAP. */
 VYC_API vyc_status vyc_graph_add_tables_with(vyc_graph *graph, uint32_t *step_out,
                                              vyc_prepared *entry, uint32_t count,
                                              vyc_prepared *const *prepared,
