@@ -18,10 +18,10 @@ from vyre_cuda.runtime.graph.graph_steps import (
     RowsStep,
     Step,
     TablesStep,
+    has_temporaries,
     is_host,
 )
 from vyre_cuda.runtime.graph.settable import Settable
-from vyre_cuda.runtime.graph.temporary import Temporary
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
@@ -122,7 +122,3 @@ class Built:
 
 def _changed(step: Step, given: Mapping[Any, Any], on: Stream | None) -> Any:
     return step.arrays(given) if isinstance(step, TablesStep) else step.bind(given, on)
-
-
-def has_temporaries(step: Step | RepeatStep) -> bool:
-    return any(isinstance(value, Temporary) for value in step.operands)

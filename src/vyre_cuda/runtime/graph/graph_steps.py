@@ -21,7 +21,7 @@ from vyre_cuda.later import later
 from vyre_cuda.records import dataclass, field
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.collective_step import CollectiveStep
-from vyre_cuda.runtime.graph.temporary import in_place
+from vyre_cuda.runtime.graph.temporary import Temporary, in_place
 from vyre_cuda.runtime.kernel.arguments import check_array, device_arguments
 from vyre_cuda.runtime.memory.array import DeviceArray
 from vyre_cuda.runtime.memory.interop import adopt, is_foreign
@@ -100,6 +100,13 @@ class LaunchStep:
         if plain is not None:
             return plain
         return device_arguments(self.kernel, (), values, None, self.grid)
+
+    def try_out(self, given: Given) -> Arguments:
+        """As `bind`, and refuse what the driver's graph would refuse of the memory of its arrays."""
+        arguments = self.bind(given)
+        if not has_temporaries(self):
+            self.kernel.prepared.try_out(arguments)
+        return arguments
 
 
 @dataclass(slots=True, eq=False)
@@ -290,6 +297,16 @@ class CopyStep:
     def symbols(self) -> tuple[Symbol, ...]:
         return (self.source,) if isinstance(self.source, Symbol) else ()
 
+    def try_out(self, given: Given) -> Transfer:
+        """As `LaunchStep.try_out`."""
+        transfer, source, to = self.bind(given), resolve(self.source, given), self.to
+        if isinstance(source, DeviceArray) and isinstance(to, DeviceArray) and not has_temporaries(self):
+            begin, other = to.offset, source.offset
+            is_one = to._alive() is source._alive()
+            if is_one and begin < other + source.nbytes and other < begin + source.nbytes:
+                raise ValueError("the ranges of a recorded copy overlap: copy by way of other memory")
+        return transfer
+
     @property
     def label(self) -> str:
         host_to, host_from = isinstance(self.to, np.ndarray), isinstance(self.source, np.ndarray)
@@ -397,6 +414,15 @@ def without_places(steps: Sequence[Step | RepeatStep]) -> list[Step | RepeatStep
         RepeatStep(step.times, step.until, place_of[step.end]) if isinstance(step, RepeatStep) else step
         for step in found
     ]
+
+
+def has_temporaries(step: Step | RepeatStep) -> bool:
+    return any(isinstance(value, Temporary) for value in step.operands)
+
+
+def try_out(step: Step, given: Given) -> Any:
+    """The parameters of a step for these values. Raises whatever is wrong with them."""
+    return step.try_out(given) if isinstance(step, (LaunchStep, CopyStep)) else step.bind(given)
 
 
 def is_host(value: Any) -> bool:

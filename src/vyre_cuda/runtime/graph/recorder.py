@@ -15,9 +15,18 @@ from vyre_cuda.errors import RecordingError, type_name
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.elsewhere import elsewhere
-from vyre_cuda.runtime.graph.built import has_temporaries
 from vyre_cuda.runtime.graph.collective_step import CollectiveStep
-from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, LoadedStep, RepeatStep, Step, kept
+from vyre_cuda.runtime.graph.graph_steps import (
+    CopyStep,
+    FillStep,
+    LaunchStep,
+    LoadedStep,
+    RepeatStep,
+    Step,
+    has_temporaries,
+    kept,
+    try_out,
+)
 from vyre_cuda.runtime.graph.recording import Repeat, Temporaries, check_times, with_defaults
 from vyre_cuda.runtime.graph.temporary import Temporary
 from vyre_cuda.runtime.graph.versions import Versions
@@ -182,13 +191,13 @@ class Recorder(native.Replayer):
             if isinstance(step, RepeatStep):
                 continue
             if not step.symbols:
-                parameters = step.bind({})
+                parameters = try_out(step, {})
                 if not has_temporaries(step):
                     bound[place] = parameters
                 continue
             values = with_defaults(step, values)
             if all(symbol.name in values for symbol in step.symbols):
-                step.bind(values)
+                try_out(step, values)
             else:
                 step.check()
         self._values = values
@@ -232,7 +241,7 @@ class Recorder(native.Replayer):
             users = self._users[name]
             if all(symbol.name in values for step in users for symbol in step.symbols):
                 for step in users:
-                    step.bind(values)
+                    try_out(step, values)
 
     def _missing(self) -> bool:
         return len(self._users) > len(self._values)
