@@ -225,6 +225,18 @@ def test_a_let_of_a_narrow_integer_that_both_sides_of_a_branch_look_at_is_brough
     assert ptx.count("and.b32") == 1
 
 
+@pytest.mark.parametrize("type_", ["i8", "i16"])
+def test_a_cast_to_signed_numbers_under_bitwise_ops_is_brought_into_range_once(type_: str) -> None:
+    ptx = lowered(
+        f"program k\nin x: i32\nin y: {type_}\nout z: i32[size(x)]\nlet i = global_id.x\n"
+        f"let c = cast.{type_}(load(x[i]))\nlet a = load(y[i])\n"
+        "store z[i], cast.i32(bitwise_xor(bitwise_xor(c, a), load(y[add(i, u32:1)])))\n"
+        f"store z[add(i, u32:1)], cast.i32(bitwise_or(c, {type_}:3))\nstore z[add(i, u32:2)], cast.i32(c)\n"
+    ).ptx
+
+    assert ptx.count(f"cvt.s32.s{type_[1:]}") == 1
+
+
 def test_a_rounding_to_bf16_is_computed_once_and_its_bits_where_they_are_needed() -> None:
     ptx = lowered(
         "program k\nin x: bf16\nout o: bf16[size(x)]\nout u: u16[size(x)]\nout v: bf16[size(x)]\nlet i = global_id.x\n"

@@ -31,6 +31,7 @@ _NARROW = frozenset(type_.code for type_ in INTEGERS if type_.bits < 32)
 _LOOSE = frozenset(
     {"add", "subtract", "multiply", "negative", "invert", "bitwise_and", "bitwise_or", "bitwise_xor", "where"}
 )
+_OF_BITS = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor"})
 # Comparisons that may be written the other way round; what was made first is computed first.
 _ORDERED = frozenset({"less", "less_equal"})
 
@@ -166,11 +167,30 @@ class Extraction:
         if terms.ops[class_] == "const":
             value = self._literal(type_, terms.attrs[class_])
         elif type_.code in _NARROW:
-            value = integers.narrowed(self._b, type_, self._loose(class_))
+            value = self._of_bits(class_, type_) if type_.minimum < 0 and terms.loose[class_] is None else None
+            if value is None:
+                value = integers.narrowed(self._b, type_, self._loose(class_))
         else:
             value = self._computed(class_)
         terms.put(terms.values, class_, value)
         return value
+
+    def _of_bits(self, class_: int, type_: Type) -> int | None:
+        """The value of a bitwise op on signed numbers in range, which is in range, if at most one of them is to be
+        brought there: others may need it too, and there it costs no more than behind the op. Of unsigned ones the mask
+        joins the op.
+        """
+        terms = self._terms
+        form = terms.best[class_] if len(terms.forms[class_]) == 1 else terms.choose(class_)
+        if terms.ops[form] not in _OF_BITS:
+            return None
+        args = [terms.find(arg) for arg in terms.args[form]]
+        if len([arg for arg in args if terms.values[arg] is None and terms.ops[arg] != "const"]) > 1:
+            return None
+        terms.pending.append(class_)
+        operands = [self.value(arg) for arg in args]
+        terms.pending.pop()
+        return self._b.apply(terms.ops[form], *operands)
 
     def _loose(self, class_: int) -> int:
         """A value with the lower bits of the class; a narrow integer may have others above."""
