@@ -21,17 +21,23 @@ from collections.abc import Iterator
 
 from vyre_cuda.ir.core.nodes import (
     Apply,
+    Assert,
     Assign,
     Atomic,
+    Barrier,
     Break,
     Const,
+    Continue,
     Expr,
     For,
+    GridBarrier,
     Id,
     If,
     Let,
     Load,
     Local,
+    Print,
+    Return,
     Scalar,
     Size,
     Stmt,
@@ -56,7 +62,20 @@ _SMALLER = 4
 
 _NAMING = (Let, Var, Assign)
 # What a statement is called where the loop stays as it is for it.
-_CALLED = {Store: "a store", Atomic: "an atomic", Warp: "a warp operation", For: "a loop", While: "a loop"}
+_CALLED: dict[type[Stmt], str] = {
+    Store: "a store",
+    Atomic: "an atomic",
+    Warp: "a warp operation",
+    For: "a loop",
+    While: "a loop",
+    Break: "a break",
+    Continue: "a continue",
+    Return: "a return",
+    Barrier: "a barrier",
+    GridBarrier: "a barrier of the grid",
+    Assert: "an assertion",
+    Print: "a print",
+}
 
 
 def loads_ahead(program: Program) -> Program:
@@ -80,7 +99,7 @@ def _why_not(loop: For, buffers: set[str]) -> str:
     inside = list(statements(loop.body))
     other = next((each for each in inside if not isinstance(each, (Let, Var, Assign, If))), None)
     if other is not None:
-        return f"it has {_CALLED.get(type(other), f'a statement {type(other).__name__}')}"
+        return f"it has {_CALLED[type(other)]}"
     if sum(1 for each in inside for _ in expressions(operands(each))) > _MOST_EXPRESSIONS:
         return "it computes so much in a trip that memory is not what takes its time"
     if isinstance(loop.step, Const) and not 0 < _number(loop.step) <= loop.step.type.maximum >> _SMALLER:

@@ -15,7 +15,7 @@ from vyre_cuda.cli import main
 from vyre_cuda.ir.check import validate
 from vyre_cuda.ir.core.nodes import For, Let, Load
 from vyre_cuda.ir.core.walk import expressions, operands, statements
-from vyre_cuda.passes.ahead import TRIPS, loads_ahead
+from vyre_cuda.passes.ahead import TRIPS, loads_ahead, loops
 from vyre_cuda.passes.pipeline import prepared
 
 TYPES = (vc.f32, vc.f64, vc.i32, vc.u8, vc.i64, vc.f16)
@@ -254,3 +254,34 @@ def test_explain_says_which_loops_read_ahead(tmp_path: Path, capsys: pytest.Capt
         said.append(capsys.readouterr().out)
     assert f"reads for {TRIPS} trips at once" in said[0]
     assert "reads for one trip after the other: it has fewer than 16 trips" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("statement", "called"),
+    [
+        ("store out[u32:0], load(x[j])", "a store"),
+        ("let old = atomic add out[u32:0], f32:1.0 order relaxed scope device", "an atomic"),
+        ("let all = warp reduce load(x[j]) combine add", "a warp operation"),
+        ("break", "a break"),
+        ("continue", "a continue"),
+        ("return", "a return"),
+        ("barrier", "a barrier"),
+        ("grid_barrier", "a barrier of the grid"),
+        ('assert greater(load(x[j]), f32:0.0), "positive"', "an assertion"),
+        ('print "{}", load(x[j])', "a print"),
+    ],
+)
+def test_a_loop_is_said_to_have_what_keeps_it_as_it_is(statement: str, called: str) -> None:
+    program = vc.parse(f"""program p
+block 32
+in x: f32
+inout out: f32
+var sum = f32:0.0
+for j = u32:0 to size(x) step u32:1
+  sum = add(sum, load(x[j]))
+  {statement}
+end
+""")
+    ((_, reason),) = loops(program)
+
+    assert reason == f"it has {called}"
