@@ -5,12 +5,13 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import reprlib
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre_cuda._native.collective.collective import Member, nccl_unique_id
 from vyre_cuda.distributed.communicator import Communicator
@@ -81,8 +82,8 @@ def join(
     CommunicationError
         A rank ended meanwhile, or the ranks do not fit together.
     ValueError
-        No launcher has set a rank, and it was not given; a rank that is none of the group's; a negative `small`, or a
-        `timeout` or `limit` that is not more than 0.
+        No launcher has set a rank, and it was not given; `exchange` returns other bytes than rank 0's; a rank that is
+        none of the group's; a negative `small`, or a `timeout` or `limit` that is not more than 0.
     TypeError
         `exchange` does not return bytes, or a number is of another type.
     """
@@ -147,13 +148,28 @@ def _exchanged(exchange: Exchange, rank: int, size: int, timeout: float) -> Sess
     if listener is not None:
         where = {"address": _own_address(), "port": listener.getsockname()[1], "token": secrets.token_hex(8)}
         told = json.dumps(where).encode()
-    answer = exchange(told)
-    if not isinstance(answer, (bytes, bytearray)):
-        raise TypeError(f"exchange returned {type_name(answer)}; it must return the bytes that rank 0 gave")
-    where = json.loads(answer)
-    session = open_session(rank, size, where["address"], where["port"], where["token"], timeout, listener)
+    try:
+        address, port, token = _where(exchange(told))
+    except BaseException:
+        if listener is not None:
+            listener.close()
+        raise
+    session = open_session(rank, size, address, port, token, timeout, listener)
     atexit.register(session.leave)
     return session
+
+
+def _where(answer: Any) -> tuple[str, int, str]:
+    if not isinstance(answer, (bytes, bytearray)):
+        raise TypeError(f"exchange returned {type_name(answer)}; it must return the bytes that rank 0 gave")
+    try:
+        where = json.loads(answer)
+        return where["address"], where["port"], where["token"]
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(
+            f"exchange returned {reprlib.repr(bytes(answer))}, which rank 0 has not given: it must be a broadcast, of "
+            "nothing else at the same time"
+        ) from None
 
 
 def _own_address() -> str:

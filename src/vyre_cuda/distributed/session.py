@@ -157,7 +157,7 @@ class Session:
         if missing and self.left & set(missing):
             raise CommunicationError(f"{named(missing)} left the group while rank {self.rank} waits for all {purpose}")
         for_what = f" {purpose}" if purpose else ""
-        waited = f"rank {self.rank} waited {timeout:g} s for the other ranks{for_what}, and"
+        waited = f"rank {self.rank} waited {_seconds(timeout)} s for the other ranks{for_what}, and"
         if missing is None:
             raise KernelTimeoutError(f"{waited} rank 0, at which they meet, does not answer")
         who = named(missing) if missing else "some ranks"
@@ -226,6 +226,11 @@ def named(ranks: Any) -> str:
     return f"rank {listed[0]}" if len(listed) == 1 else f"ranks {', '.join(listed)}"
 
 
+def _seconds(time: float) -> str:
+    """Rounded, as what is left of a time limit has many digits."""
+    return f"{round(time, 1 if time >= 1.0 else 3):g}"
+
+
 def _is(ranks: Any) -> str:
     return "is" if len(ranks) == 1 else "are"
 
@@ -256,7 +261,7 @@ def open_session(
         where = f"{address}:{port}"
         if error.is_late:
             raise KernelTimeoutError(
-                f"rank {rank} waited {timeout:g} s for rank 0 at {where}, which does not answer"
+                f"rank {rank} waited {_seconds(timeout)} s for rank 0 at {where}, which does not answer"
             ) from None
         raise CommunicationError(
             f"what listens at {where} is not rank 0 of this group; set VYRE_CUDA_RENDEZVOUS_PORT to a free port for "
@@ -300,7 +305,8 @@ def _connected(address: str, port: int, rank: int, timeout: float) -> socket.soc
         except OSError as error:
             if time.monotonic() + pause > limit:
                 raise KernelTimeoutError(
-                    f"rank {rank} waited {timeout:g} s for rank 0 at {address}:{port}, which did not come: {error}"
+                    f"rank {rank} waited {_seconds(timeout)} s for rank 0 at {address}:{port}, which did not come: "
+                    f"{error}"
                 ) from None
         time.sleep(pause)
         pause = min(pause * 2, 0.5)

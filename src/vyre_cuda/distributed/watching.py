@@ -131,7 +131,8 @@ class Watcher:
         session = self.session
         if error:
             compared = self._compared(member, state, _OTHERS_TELL)
-            return f"NCCL reports error {error} for rank {member.rank}; {compared}"
+            last = _described(state).removesuffix(",")
+            return f"NCCL reports error {error} for rank {member.rank}, whose last is {last}; {compared}"
         if session is not None and session.left and waiting > min(_AFTER_LEAVING, self.limit):
             return f"{named(session.left)} left the group while rank {member.rank} waits for {_described(state)}"
         if waiting > self.limit:
@@ -157,7 +158,7 @@ class Watcher:
         """What the others have done instead."""
         if self.session is None:
             return "the other devices of the group may have been given other collectives"
-        issued, digest, *_ = state
+        issued, digest, last, _ = state
         others = self._states(member, issued, patience)
         if others is None:
             return "rank 0, which knows what the others have been given, does not answer"
@@ -168,14 +169,16 @@ class Watcher:
                 continue
             if other is None or other["number"] != self.number:
                 words.append(f"rank {rank} has not reported what it was given")
+            elif other["issued"] == issued and other["digest"] != f"{digest:016x}":
+                words.append(f"rank {rank} was given others: its last is {other['last']} of {other['count']} elements")
             elif other["has_closed"]:
                 words.append(f"rank {rank} has closed its communicator after collective {other['issued']}")
             elif other["issued"] == 0:
                 words.append(f"rank {rank} was given none")
             elif other["issued"] != issued:
                 words.append(f"rank {rank} was given {other['issued']} (the last: {other['last']} of {other['count']})")
-            elif other["digest"] != f"{digest:016x}":
-                words.append(f"rank {rank} was given others: its last is {other['last']} of {other['count']} elements")
+            elif "send" in (last, other["last"]) or "recv" in (last, other["last"]):  # they are not in the digest
+                words.append(f"rank {rank} was given as many: its last is {other['last']} of {other['count']} elements")
         return "; ".join(words) or "all ranks were given the same collectives"
 
 

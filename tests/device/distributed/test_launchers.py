@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import vyre_cuda as vc
 from vyre_cuda.distributed.launchers import first_node, place_of
 
 from .started_ranks import ENDS_WITHIN, LAUNCHERS, RANK
@@ -66,6 +67,13 @@ def test_the_example_runs_as_a_user_runs_it(nccl, gpus, device_name):
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{size} ranks with" in done.stdout
     assert "as NumPy finds it" in done.stdout
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("answer", [b"junk", b"[1]", b"{}", b"7"])
+def test_an_exchange_that_gives_other_bytes_than_those_of_rank_0_is_told(devices, rank, answer):
+    with pytest.raises(ValueError, match="which rank 0 has not given: it must be a broadcast"):
+        vc.distributed.join(devices[0], lambda _: answer, rank=rank, size=2)
 
 
 @pytest.mark.parametrize(

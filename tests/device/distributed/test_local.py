@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
@@ -358,6 +359,24 @@ def test_a_closed_communicator_is_refused(comm):
     with pytest.raises(ValueError, match="closed"):
         comm.all_reduce(xs)
     comm.close()
+
+
+@pytest.mark.ranks(2)
+def test_a_close_waits_for_a_call_of_another_thread_that_returns(devices):
+    with vc.distributed.local(devices[:2], small=0) as comm:
+        xs = [device.full(4, 1.0, vc.f32) for device in comm.devices]
+        for rank in comm.ranks:
+            rank._watcher.stop()  # it looks ten times a second, for a moment
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(comm.ranks[0].broadcast, xs[0])
+            while comm.ranks[0]._member.watch()[3] == 0.0:  # NCCL keeps it until the other makes its call
+                time.sleep(0.01)
+            second = pool.submit(lambda: (time.sleep(0.2), comm.ranks[1].broadcast(xs[1])))
+            comm.ranks[0].close()
+            first.result()
+            second.result()
+
+        assert comm.ranks[0].is_closed
 
 
 def test_one_gpu_twice_is_no_group(devices):

@@ -160,7 +160,7 @@ def test_rank_0_that_accepts_and_says_nothing_is_said_not_to_answer():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with pytest.raises(vc.KernelTimeoutError, match=r"rank 1 waited 1 s for rank 0 .* which does not answer"):
-            open_session(1, 2, "127.0.0.1", port, "", timeout=1.0)
+            open_session(1, 2, "127.0.0.1", port, "", timeout=1.0123)
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from vyre_cuda.distributed import watching
+from vyre_cuda.distributed import messages, watching
 from vyre_cuda.distributed.session import Session
 from vyre_cuda.distributed.watching import Watcher
 
@@ -118,3 +118,36 @@ def test_a_close_ends_although_another_thread_closes_at_the_same_time(ends):
     watcher.close(Closing())
 
     assert member.why == ""
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ({"last": "recv", "issued": 2}, "rank 0 was given as many: its last is recv of 3 elements"),
+        ({"digest": "1" * 16, "issued": 2, "has_closed": True}, "rank 0 was given others: its last is all_reduce of 3"),
+        ({"issued": 1, "has_closed": True}, "rank 0 has closed its communicator after collective 1"),
+        ({"issued": 2}, "all ranks were given the same collectives"),
+    ],
+)
+def test_an_error_of_nccl_says_what_both_were_given(ends, monkeypatch, others, words):
+    first, mine = ends
+    monkeypatch.setattr(watching, "_AFTER_ERROR", 0.0)
+    its = {"number": 1, "digest": "0" * 16, "last": "all_reduce", "count": 3, "has_closed": False} | others
+    watcher = Watcher(member := Rank(), Session(mine, 1, 2, None), 1, limit=1000.0)
+    watcher.stop()
+    member.issued, member.error = 1, 6
+
+    def answer() -> None:
+        while (message := messages.receive(first)) is not None:
+            if message["op"] == "states":
+                messages.send(first, {"op": "states", "states": {"0": its, "1": its | {"issued": 2}}})
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    watcher.look(member)
+    mine.shutdown(socket.SHUT_RDWR)
+    answering.join(ENDS_WITHIN)
+
+    assert member.why.startswith(
+        f"NCCL reports error 6 for rank 1, whose last is the all_reduce of 4 elements, collective 2; {words}"
+    )

@@ -19,6 +19,7 @@ cdef class Member:
     cdef void end(self, int *calls) noexcept
     cdef int enter(self) except -1
     cdef void leave(self) noexcept
+    cdef bint begin_close(self, vyc_communicator **handle) noexcept
 
 
 cdef class Together:

@@ -7,6 +7,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 from posix.unistd cimport usleep
 from threading import get_ident, main_thread
+from time import monotonic
 
 from vyre_cuda._native.collective.c_collective cimport (
     VYC_ALL_GATHER, VYC_ALL_REDUCE, VYC_ALL_TO_ALL, VYC_BROADCAST, VYC_COMMUNICATOR_ID_BYTES, VYC_ELEMENT_U8,
@@ -130,27 +131,33 @@ cdef class Member:
             vyc_communicator_release(self._h)
 
     def close(self) -> None:
-        """End it, and the graphs that have its collectives before. ValueError while another thread gives it work."""
+        """End it, and the graphs that have its collectives before. ValueError while another thread gives it work, and
+        does not return in five seconds."""
         cdef vyc_communicator *handle = NULL
-        while handle == NULL:
-            with cython.critical_section(self):
-                if self._h == NULL:
-                    return
-                if self._users != 0:
-                    raise ValueError(
-                        "the communicator is in use by another thread: close it when that call has returned")
-                if self._looks == 0:
-                    handle = self._closing = self._h
-                    self._h = NULL
-            if handle == NULL:
-                with nogil:
-                    usleep(LOOK_US)
+        limit = monotonic() + 5.0
+        while not self.begin_close(&handle):
+            if self._users != 0 and monotonic() > limit:
+                raise ValueError("the communicator is in use by another thread: close it when that call has returned")
+            with nogil:
+                usleep(LOOK_US)
+        if handle == NULL:
+            return
         with nogil:
             vyc_communicator_close(handle)
         with cython.critical_section(self):
             self._closing = NULL
         with nogil:
             vyc_communicator_release(handle)
+
+    cdef bint begin_close(self, vyc_communicator **handle) noexcept:
+        """Whether no thread uses it; none does from then on."""
+        with cython.critical_section(self):
+            if self._users != 0 or self._looks != 0:
+                return False
+            if self._h != NULL:
+                handle[0] = self._closing = self._h
+                self._h = NULL
+        return True
 
     def left(self) -> None:
         """Another rank has ended: a close, also one that another thread is in, waits less long for NCCL."""
