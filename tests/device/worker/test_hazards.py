@@ -19,7 +19,7 @@ from .. import programs
 X = np.arange(300, dtype=np.float32)
 ROOT = Path(__file__).parents[3]
 CALLERS = 8
-PATIENCE = 60.0  # seconds
+PATIENCE = 120.0  # seconds
 
 KILLED = """
 import sys, numpy as np, vyre_cuda as vc

@@ -18,6 +18,7 @@ FAR = 2**40  # elements behind an array, where no memory is
 BEGIN = """
 import json, sys, threading, numpy as np, vyre_cuda as vc
 from tests.device import programs
+from vyre_cuda.runtime.worker.worker import Worker
 
 name, blocks, far = sys.argv[1], int(sys.argv[2]), np.uint64(int(sys.argv[3]))
 device = vc.Device(int(name) if name.isdigit() else name)
@@ -92,7 +93,7 @@ with b.if_(i < out.size):
 in_one = device.compile(b.build(), bounds="off")
 long = np.arange(8 * blocks * 64, dtype=np.uint64)
 before = device.stats().worker_spread_calls
-spread = device.worker([in_one, saxpy], blocks=blocks, idle=30.0)
+spread = Worker(device, [in_one, saxpy], blocks=blocks, idle=30.0, busy=30.0)  # none leaves a stop in its ring
 assert (spread.call(in_one, long, near, 0) == long).all()
 spread.pause()  # until all are in the ring
 pending = spread.submit(in_one, long, far, 8 * blocks - 1)

@@ -21,7 +21,7 @@ __all__ = ["late"]
 
 ROOT = Path(__file__).parents[3]
 X = np.arange(300, dtype=np.float32)
-LIMIT = 60.0  # seconds
+LIMIT = 300.0  # seconds
 
 FULL = """
 import sys, numpy as np, vyre_cuda as vc
@@ -124,7 +124,8 @@ def test_a_worker_that_is_paused_with_no_room_runs_nothing_that_comes_later(
         held.set("held", 0)
         pending[due - 1].result(LIMIT)
         await_(lambda: worker.stats().running == 0)
-        assert [one.done() for one in pending] == [True] * due + [False] * (len(pending) - due)
+        found = [one.done() for one in pending]  # to which the thread adds, as there is room again
+        assert found == [True] * due + [False] * (len(found) - due)
         worker.resume()
         submitting.join()
         for a, one in enumerate(pending):

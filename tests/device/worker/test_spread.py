@@ -184,7 +184,7 @@ def test_a_close_finishes_calls_that_are_spread(device: vc.Device, saxpy: vc.Ker
         for thread in threads:
             thread.start()
         pending = [worker.submit(saxpy, X, X, np.float32(a)) for a in range(4 + turn)]
-        worker.close()
+        worker.close(timeout=60.0)
         for thread in threads:
             thread.join()
         assert len(refused) == 2
@@ -219,14 +219,15 @@ def test_a_stream_waits_for_all_parts(device: vc.Device, saxpy: vc.Kernel) -> No
     late = device.compile(late_saxpy(), block=BLOCK)
     stream = device.stream()
     x, y, out = (device.array(X) for _ in range(3))
+    device.synchronize()  # without time, a call does not begin behind copies
     with Worker(device, [late], blocks=3, idle=IDLE, busy=1e-4) as worker:
         for turn in range(3):
             with contextlib.suppress(vc.KernelTimeoutError):
-                worker.call(late, x, x, y, float(turn), 3000, timeout=0.0)
+                worker.call(late, x, x, y, float(turn + 1), 3000, timeout=0.0)
             stream.wait(worker)
             saxpy.launch(y, x, out, 1.0, stream=stream)
             stream.synchronize()
-            np.testing.assert_array_equal(np.float32(turn + 2) * X, out.numpy())
+            np.testing.assert_array_equal(np.float32(turn + 3) * X, out.numpy())
 
 
 @pytest.mark.emulator

@@ -19,7 +19,7 @@ from .. import programs
 X = np.arange(40, dtype=np.float32)
 TRIPS = 30_000  # of a kernel that is in flight for a while
 LONG = 20 * TRIPS
-LIMIT = 60.0  # seconds
+LIMIT = 300.0  # seconds
 
 
 def late_saxpy() -> vc.Program:
@@ -109,22 +109,28 @@ def test_a_call_that_waits_for_a_launch_does_not_keep_the_worker_on_the_device(
     """Others may wait for the whole device, and the launch for the queue in which the worker is."""
     stream = device.stream()
     x, y, out = arrays(device, 3)
+    is_emulator = device.properties.is_emulator
+    has_left = False
     with Worker(device, [saxpy], idle=60.0, busy=1e-3) as worker:
-        worker.call(saxpy, x, x, out, 1.0)
-        if device.properties.is_emulator:
-            emulator.set("held", 1)
-        late.launch(x, x, y, 2.0, TRIPS if device.properties.is_emulator else LONG, stream=stream)
-        caller = threading.Thread(target=worker.call, args=(saxpy, y, x, out, 1.0))
-        caller.start()
-        try:
-            await_(lambda: worker.stats().calls > 1)
-            await_(lambda: not worker.stats().running)
-            launches = worker.stats().launches
-            assert not stream.query()
-            assert launches <= 2  # it has not come back meanwhile
-        finally:
-            emulator.set("held", 0)
-            caller.join()
+        while not has_left:
+            worker.call(saxpy, x, x, out, 1.0)
+            before = worker.stats()
+            emulator.set("held", int(is_emulator))
+            late.launch(x, x, y, 2.0, TRIPS if is_emulator else LONG, stream=stream)
+            caller = threading.Thread(target=worker.call, args=(saxpy, y, x, out, 1.0))
+            caller.start()
+            try:
+                await_(lambda calls=before.calls: worker.stats().calls > calls)
+                launches = worker.stats().launches
+                if is_emulator and launches > before.launches:
+                    continue  # it had ended before the call, and its next launch is held, too
+                await_(lambda: not worker.stats().running)
+                has_left = True
+                assert not stream.query()
+                assert worker.stats().launches == launches  # it has not come back meanwhile
+            finally:
+                emulator.set("held", 0)
+                caller.join()
         np.testing.assert_array_equal(4 * X, out.numpy())
 
 
@@ -181,13 +187,14 @@ def test_a_launch_reads_what_an_unfinished_call_writes(
     """Nobody looks after the call any more, and the worker has left the device before it began."""
     stream = device.stream()
     x, y, out = arrays(device, 3)
+    device.synchronize()  # without time, a call does not begin behind copies
     for turn in range(4):
         with contextlib.suppress(vc.KernelTimeoutError):
-            worker.call(late, x, x, y, float(turn), 10 * TRIPS, timeout=0.0)
+            worker.call(late, x, x, y, float(turn + 1), 10 * TRIPS, timeout=0.0)
         stream.wait(worker)
         saxpy.launch(y, x, out, 1.0, stream=stream)
         stream.synchronize()
-        np.testing.assert_array_equal(np.float32(turn + 2) * X, out.numpy())
+        np.testing.assert_array_equal(np.float32(turn + 3) * X, out.numpy())
 
 
 def test_a_stream_behind_more_calls_than_one_launch_of_the_worker_takes(
