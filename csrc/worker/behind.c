@@ -94,10 +94,11 @@ static vyc_status wait_for_ring(const vyc_launch_stream *on, vyc_ring *ring, uin
                 CU_STREAM_WAIT_VALUE_GEQ);
 }
 
-static vyc_status check_resumed(const vyc_ring *ring, uint32_t last) {
-  if (atomic_load(&ring->worker->pauses) == 0 || vyc__ring_is_answered(ring, last)) return VYC_OK;
-  return vyc__fail(VYC_E_UNAVAILABLE, "worker",
-                   "the worker is paused, with calls that have not begun: resume it first");
+static vyc_status check_resumed(const vyc_ring *ring) {
+  if (!vyc__ring_keeps_call(ring)) return VYC_OK;
+  return vyc__fail(
+      VYC_E_UNAVAILABLE, "worker",
+      "the worker is paused, and calls wait for the end of the pause: resume it first");
 }
 
 static vyc_status wait_for_rings(const vyc_launch_stream *on, vyc_worker *worker) {
@@ -105,9 +106,8 @@ static vyc_status wait_for_rings(const vyc_launch_stream *on, vyc_worker *worker
   vyc__claim_take(&worker->claim);
   for (uint32_t i = 0; status == VYC_OK && i < worker->ring_count; i++) {
     vyc_ring *ring = &worker->rings[i];
-    const uint32_t last = *ring->next - 1;
-    status = check_resumed(ring, last);
-    if (status == VYC_OK) status = wait_for_ring(on, ring, last);
+    status = check_resumed(ring);
+    if (status == VYC_OK) status = wait_for_ring(on, ring, vyc__ring_last(ring));
   }
   vyc__claim_drop(&worker->claim);
   return status;

@@ -23,7 +23,7 @@ static vyc_status look_on(vyc_ring *ring, uint32_t last) {
 
 static vyc_status finish_ring(vyc_ring *ring, vyc_pace *pace) {
   vyc__claim_take(&ring->worker->claim);
-  const uint32_t last = *ring->next - 1;
+  const uint32_t last = vyc__ring_last(ring); /* it is due in each pause that begins later */
   vyc__claim_drop(&ring->worker->claim);
   for (;;) {
     const vyc_status status = look_on(ring, last);

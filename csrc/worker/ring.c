@@ -162,6 +162,17 @@ bool vyc__ring_keeps_back(const vyc_ring *ring, uint32_t number) {
   return (int32_t)(number - ring->due) > 0;
 }
 
+uint32_t vyc__ring_last(const vyc_ring *ring) {
+  return atomic_load(&ring->worker->pauses) != 0 ? ring->due : *ring->next - 1;
+}
+
+/* What comes behind the calls that are due is a stop, and then calls. */
+bool vyc__ring_keeps_call(const vyc_ring *ring) {
+  const uint32_t last = *ring->next - 1;
+  if (atomic_load(&ring->worker->pauses) == 0 || !vyc__ring_keeps_back(ring, last)) return false;
+  return !(ring->has_stop && last == ring->stop) && !vyc__ring_is_answered(ring, last);
+}
+
 /* ---- launches -------------------------------------------------------------------------------- */
 
 bool vyc__ring_is_running(const vyc_ring *ring) {

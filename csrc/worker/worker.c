@@ -283,8 +283,7 @@ vyc_status vyc__workers_finish(vyc_context *context, int64_t timeout_ns) {
   vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
   vyc_status status = VYC_OK;
   for (vyc_worker *worker = next_worker(context, NULL), *next; worker != NULL; worker = next) {
-    if (status == VYC_OK && !vyc__worker_is_paused(worker))
-      status = vyc__worker_finish(worker, &pace);
+    if (status == VYC_OK) status = vyc__worker_finish(worker, &pace);
     next = next_worker(context, worker);
     vyc_worker_release(worker);
   }

@@ -176,7 +176,12 @@ void vyc__ring_take_back(vyc_ring *ring, uint32_t before);
 /* The caller has the claim and has paused the worker: the call waits for the end of the pause, and
  * no launch comes to it before: see vyc__ring_takes. */
 bool vyc__ring_keeps_back(const vyc_ring *ring, uint32_t number);
-/* The same, and the call has not been answered: it does nothing. */
+/* The caller has the claim: the last call that nobody has to resume the worker for. */
+uint32_t vyc__ring_last(const vyc_ring *ring);
+/* The caller has the claim: whether there is a call behind that one. */
+bool vyc__ring_keeps_call(const vyc_ring *ring);
+/* The caller has the claim and has paused the worker, and the call has not been answered: it does
+ * nothing. */
 void vyc__ring_empty(vyc_ring *ring, uint32_t number);
 /* Whether the call has been answered: then everything that it wrote can be read. */
 bool vyc__ring_is_answered(const vyc_ring *ring, uint32_t number);
@@ -226,7 +231,8 @@ static inline bool vyc__worker_is_paused(const vyc_worker *worker) {
          atomic_load(&worker->child.context->worker_pauses) != 0;
 }
 
-/* Wait until the calls that were submitted have ended. VYC_NOT_READY: not in the time allowed. */
+/* Wait until the calls that were submitted have ended, but for those that wait for the end of a
+ * pause. VYC_NOT_READY: not in the time allowed. */
 vyc_status vyc__worker_finish(vyc_worker *worker, vyc_pace *pace);
 /* Leave the device behind the calls that its launch has taken up; it may come back. */
 vyc_status vyc__worker_stop(vyc_worker *worker, int64_t timeout_ns);

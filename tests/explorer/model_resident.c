@@ -133,7 +133,7 @@ bool resident_step(work *w) {
   }
   if (r->stopped) return end(r, STOP);
   const bool is_called = take_slot(r, r->call, content);
-  if (r->served >= BUSY_CALLS && may_leave(r)) {
+  if ((r->stays || r->served >= BUSY_CALLS) && may_leave(r)) {
     if (is_called && the_model->plant == MODEL_LOSES_CALL) r->call++;
     return end(r, END_BUSY);
   }

@@ -143,3 +143,11 @@ vyc_mutant(pauses-early worker/pause.c worker-pause-behind:launch
   [=[  EACH_RING(ring, worker) VYC_TRY(finish_due(ring, &pace));
 ]=] [=[  (void)finish_due;
 ]=])
+vyc_mutant(waits-for-kept worker/pause.c wait-all:worker-pause-waited
+  "the schedule does not end"
+  [=[const uint32_t last = vyc__ring_last(ring);]=] [=[const uint32_t last = *ring->next - 1;]=])
+vyc_mutant(waits-for-none worker/worker.c worker-call-waited:trim
+  "launch behind a wait for all .* reads from own what"
+  [=[    if (status == VYC_OK) status = vyc__worker_finish(worker, &pace);]=]
+  [=[    if (status == VYC_OK && !vyc__worker_is_paused(worker))
+      status = vyc__worker_finish(worker, &pace);]=])

@@ -114,6 +114,8 @@
   X("worker-call-withdrawn", worker_call_withdrawn)                                                \
   X("worker-call-withdrawn-early", worker_call_withdrawn_early)                                    \
   X("worker-call-kept", worker_call_kept)                                                          \
+  X("worker-call-waited", worker_call_waited)                                                      \
+  X("worker-pause-waited", worker_pause_waited)                                                    \
   X("worker-close", worker_close)                                                                  \
   X("worker-fault", worker_fault)                                                                  \
   X("worker-made", worker_made)                                                                    \

@@ -9,7 +9,11 @@ static void wait_for(const char *name, uint32_t stream, uint32_t flags, vyc_stat
       (order_operation){
           .name = name, .stream = stream, .flags = flags | ORDER_BLOCKS | ORDER_TELLS},
       BY_ITSELF, 0);
-  scene_leave(number, wait());
+  const uint32_t for_all = (flags & ORDER_WAITS_ALL) != 0;
+  the_scene()->waiting += for_all;
+  const vyc_status status = wait();
+  the_scene()->waiting -= for_all;
+  scene_leave(number, status);
 }
 
 static vyc_status wait_stream(void) { return vyc_stream_synchronize(the_scene()->one); }

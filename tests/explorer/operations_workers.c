@@ -336,6 +336,40 @@ void operate_worker_call_kept(uint32_t thread) {
   }
 }
 
+/* It ends when nobody waits for all work any more, for which nobody may wait for the end of the
+ * pause. */
+void operate_worker_pause_waited(uint32_t thread) {
+  scene *s = the_scene();
+  uint64_t in = SCENE_INPUT + thread, result = UINT64_MAX;
+  scene_run run;
+  vyc_ticket *ticket = NULL;
+  if (!scene_pause_worker()) return;
+  const uint32_t number = enter_host("call of a worker in a pause", 1);
+  take_host(&run, &in, &result, number);
+  s->input[number] = in;
+  vyc_status status = vyc_worker_submit(s->worker, &ticket, 0, &run.run);
+  while (s->waiting != 0) explorer_wait_round();
+  scene_resume_worker();
+  if (status == VYC_OK) status = vyc_ticket_wait(ticket, -1);
+  vyc_ticket_release(ticket);
+  leave(number, status, result);
+}
+
+/* A wait for all work is one for calls of workers, too, unless they wait for the end of a pause;
+ * so what is read then is what the call has written. */
+void operate_worker_call_waited(uint32_t thread) {
+  scene *s = the_scene();
+  vyc_ticket *ticket = NULL;
+  const uint32_t call = leave_call(&ticket, "call of a worker that all is waited for", thread, 1);
+  s->order.list[call].failed |= call != 0 && s->pauses != 0;
+  if (call != 0) {
+    operate_synchronize(thread);
+    scene_launch("launch behind a wait for all", s->spare[thread], STREAM_SPARE + thread,
+                 &s->own[thread], &s->out);
+  }
+  vyc_ticket_release(ticket);
+}
+
 void operate_worker_close(uint32_t thread) {
   scene *s = the_scene();
   uint64_t in = 0, result = UINT64_MAX;

@@ -128,6 +128,7 @@ typedef struct scene {
   vyc_prepared *resident;
   vyc_worker *worker; /* with two blocks if streams are far */
   uint32_t pauses; /* operations that pause it, or did */
+  uint32_t waiting; /* threads that wait for all work */
   bool worker_closing;
   uint64_t withdrawn; /* calls that were left while it was paused */
   uint64_t kept; /* calls that wait for the end of a pause */

@@ -166,6 +166,34 @@ def test_a_stream_gets_past_a_stop_that_was_left(device: vc.Device, saxpy: vc.Ke
         assert first.done()
 
 
+@pytest.mark.emulator
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_waits_in_a_pause_are_for_what_was_submitted_before_it(
+    device: vc.Device, saxpy: vc.Kernel, held: Emulator, blocks: int
+) -> None:
+    stream = device.stream()
+    with Worker(device, [saxpy], blocks=blocks, idle=LIMIT, busy=1e-5) as worker:
+        before = [worker.submit(saxpy, X, X, float(a)) for a in range(5)]
+        with pytest.raises(vc.KernelTimeoutError):
+            worker.pause(timeout=0.01)
+        with pytest.raises(vc.KernelTimeoutError):
+            device.synchronize(timeout=0.01)
+        stream.wait(worker)
+        with pytest.raises(vc.KernelTimeoutError):
+            stream.synchronize(timeout=0.01)
+        later = worker.submit(saxpy, X, X, 2.0)
+        with pytest.raises(vc.DeviceUnavailableError, match="calls wait for the end of the pause: resume it first"):
+            stream.wait(worker)
+        held.set("held", 0)
+        stream.synchronize(timeout=LIMIT)
+        device.synchronize(timeout=LIMIT)
+        assert [one.done() for one in before] == [True] * 5
+        assert not later.done()
+        worker.resume()
+        device.synchronize(timeout=LIMIT)
+        assert later.done()
+
+
 @pytest.mark.thin
 def test_a_pause_of_a_full_worker_tells_of_a_fault(device_name: int | str) -> None:
     words = [sys.executable, "-c", FULL, str(device_name), str(2**40)]
