@@ -130,7 +130,7 @@ vyc_mutant(runs-emptied worker/ring.c worker-call-withdrawn:worker-pause
   "call of a worker that is withdrawn .* has run"
   [=[  put_word(slot_of(ring, number), 1, number, 0);
 ]=] "")
-vyc_mutant(withdraws-late worker/ring.c worker-call-withdrawn-early:launch
+vyc_mutant(withdraws-late worker/ring.c worker-call-withdrawn-early:history
   "call of a worker that is withdrawn .* has run"
   [=[return (int32_t)(number - ring->due) > 0;]=]
   [=[return (int32_t)(number - ring->due) > 0 &&

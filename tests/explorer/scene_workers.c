@@ -1,13 +1,14 @@
 /* The worker of the scene: made, warm, and paused. */
 #include "scene.h"
 
+/* Numbers of calls change their sign soon, or wrap. */
 vyc_status scene_make_worker(vyc_worker **worker_out, uint32_t blocks) {
   scene *s = the_scene();
   const vyc_worker_desc desc = {.struct_size = sizeof desc,
                                 .kernel_count = 1,
                                 .kernels = &s->copying,
                                 .idle_ns = 1000000000,
-                                .first = 1,
+                                .first = (blocks == 1 ? UINT32_MAX : INT32_MAX) - 2u,
                                 .blocks = blocks};
   return vyc_worker_create(worker_out, s->resident, &desc);
 }
