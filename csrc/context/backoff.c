@@ -39,8 +39,10 @@ void vyc__yield_after(const vyc_context *context, uint64_t waited_ns) {
 }
 
 vyc_status vyc__pace(const vyc_context *context, vyc_pace *pace) {
+  const uint64_t before_ns = pace->waited_ns; /* the last check began after it */
   pace->waited_ns = vyc__now_ns() - pace->begin_ns;
-  if (pace->timeout_ns >= 0 && pace->waited_ns >= (uint64_t)pace->timeout_ns) return VYC_NOT_READY;
+  if (pace->timeout_ns >= 0 && pace->waited_ns >= (uint64_t)pace->timeout_ns)
+    return before_ns < (uint64_t)pace->timeout_ns ? VYC_OK : VYC_NOT_READY;
   if (!vyc__pace_sleeps(pace)) {
     vyc__yield_after(context, pace->waited_ns);
     return VYC_OK;

@@ -14,7 +14,8 @@ typedef struct vyc_pace {
 } vyc_pace;
 
 vyc_pace vyc__pace_begin(int64_t timeout_ns, uint64_t spin_ns);
-/* Before another check: VYC_OK, after a sleep or at once; VYC_NOT_READY at the time limit;
+/* Before another check: VYC_OK, after a sleep or at once; VYC_NOT_READY at the time limit, after a
+ * check that began behind it, because the process may have been stopped while the work ended;
  * VYC_E_UNAVAILABLE if a close has abandoned the work. */
 vyc_status vyc__pace(const vyc_context *context, vyc_pace *pace);
 /* Waits for work check continuously for this long, then sleep between checks. A sleep takes 70 us
