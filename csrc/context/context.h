@@ -36,6 +36,8 @@ typedef struct vyc_depth {
 
 #define VYC_KEPT_EVENTS 8u
 
+typedef struct vyc_worker_note vyc_worker_note;
+
 /* What lower rooms need upper ones to do. */
 typedef struct vyc_above {
   void (*end)(vyc_context *context); /* the last reference is gone */
@@ -44,6 +46,9 @@ typedef struct vyc_above {
   void (*submissions_free)(vyc_prepared *prepared);
   void (*workers_stop)(vyc_context *context); /* see worker/ */
   vyc_status (*workers_finish)(vyc_context *context, int64_t timeout_ns);
+  vyc_status (*workers_note)(vyc_context *context, vyc_worker_note **notes_out);
+  vyc_status (*workers_reach)(vyc_context *context, vyc_worker_note *notes, int64_t timeout_ns);
+  void (*workers_forget)(vyc_worker_note *notes);
   bool (*workers_may_run)(vyc_context *context);
 } vyc_above;
 

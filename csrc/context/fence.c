@@ -6,6 +6,7 @@
 struct vyc_fence {
   vyc_child child;
   vyc_work_events events;
+  vyc_worker_note *notes; /* of the calls of workers */
   uint32_t reports_ended;
 };
 
@@ -15,8 +16,10 @@ static void fence_destroy(vyc_child *child) {
 
 /* Where the driver could not be called any more, the list is there still. */
 static void fence_finish(vyc_child *child) {
-  free(((vyc_fence *)child)->events.events);
-  free(child);
+  vyc_fence *fence = (vyc_fence *)child;
+  child->context->above->workers_forget(fence->notes);
+  free(fence->events.events);
+  free(fence);
 }
 
 static const vyc_child_kind fence_kind = {.destroy = fence_destroy, .finish = fence_finish};
@@ -30,14 +33,28 @@ vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context) {
   vyc_status status = vyc__enter(context, &scope);
   if (status == VYC_OK) {
     fence->reports_ended = vyc__reports_ended(context);
-    status = vyc__work_events_set(context, &fence->events);
+    if (VYC_UNLIKELY(atomic_load(&context->worker_count) != 0))
+      status = context->above->workers_note(context, &fence->notes);
+    if (status == VYC_OK) status = vyc__work_events_set(context, &fence->events);
     if (status == VYC_OK) vyc__child_add(&fence->child, context, &fence_kind);
     vyc__leave(context, &scope);
   }
-  if (status == VYC_OK)
+  if (status == VYC_OK) {
     *fence_out = fence;
-  else
+  } else {
+    context->above->workers_forget(fence->notes);
     free(fence);
+  }
+  return status;
+}
+
+/* What is left of the time is for everything else. */
+static vyc_status calls_await(const vyc_fence *fence, int64_t *timeout_ns) {
+  if (VYC_LIKELY(fence->notes == NULL)) return VYC_OK;
+  vyc_context *context = fence->child.context;
+  const vyc_pace pace = vyc__pace_begin(*timeout_ns, 0);
+  const vyc_status status = context->above->workers_reach(context, fence->notes, *timeout_ns);
+  *timeout_ns = vyc__pace_left(&pace);
   return status;
 }
 
@@ -46,7 +63,7 @@ vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns) {
   vyc_context *context = fence->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
-  vyc_status status = vyc__workers_await(context, &timeout_ns);
+  vyc_status status = calls_await(fence, &timeout_ns);
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   vyc__scope_rest(&scope);
   if (status == VYC_OK) status = vyc__work_events_wait(context, &fence->events, &pace);

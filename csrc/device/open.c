@@ -12,6 +12,9 @@ static const vyc_above above = {.end = vyc__context_end,
                                 .submissions_free = vyc__submissions_free,
                                 .workers_stop = vyc__workers_stop,
                                 .workers_finish = vyc__workers_finish,
+                                .workers_note = vyc__workers_note,
+                                .workers_reach = vyc__workers_reach,
+                                .workers_forget = vyc__workers_forget,
                                 .workers_may_run = vyc__workers_may_run};
 
 struct attribute_row {

@@ -21,10 +21,7 @@ static vyc_status look_on(vyc_ring *ring, uint32_t last) {
   return vyc__ring_ask(ring, NULL);
 }
 
-static vyc_status finish_ring(vyc_ring *ring, vyc_pace *pace) {
-  vyc__claim_take(&ring->worker->claim);
-  const uint32_t last = vyc__ring_last(ring); /* it is due in each pause that begins later */
-  vyc__claim_drop(&ring->worker->claim);
+vyc_status vyc__ring_finish(vyc_ring *ring, uint32_t last, vyc_pace *pace) {
   for (;;) {
     const vyc_status status = look_on(ring, last);
     if (status != VYC_NOT_READY) return status;
@@ -33,7 +30,12 @@ static vyc_status finish_ring(vyc_ring *ring, vyc_pace *pace) {
 }
 
 vyc_status vyc__worker_finish(vyc_worker *worker, vyc_pace *pace) {
-  EACH_RING(ring, worker) VYC_TRY(finish_ring(ring, pace));
+  EACH_RING(ring, worker) {
+    vyc__claim_take(&worker->claim);
+    const uint32_t last = vyc__ring_last(ring); /* it is due in each pause that begins later */
+    vyc__claim_drop(&worker->claim);
+    VYC_TRY(vyc__ring_finish(ring, last, pace));
+  }
   return VYC_OK;
 }
 

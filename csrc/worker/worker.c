@@ -178,6 +178,8 @@ static vyc_status create(vyc_worker *worker, vyc_context *context, const vyc_wor
   vyc__child_retain(&worker->entry->child);
   worker->idle_ns = desc->idle_ns;
   worker->busy_ns = desc->busy_ns == 0 ? WORKER_BUSY_NS : desc->busy_ns;
+  static _Atomic uint64_t made;
+  worker->id = atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
   EACH_RING(ring, worker) vyc__ring_begin(ring, desc->first);
   vyc__child_add(&worker->child, context, &worker_kind);
   atomic_fetch_add(&context->worker_count, 1);
@@ -255,8 +257,7 @@ vyc_status vyc_worker_stats_get(vyc_worker *worker, vyc_worker_stats *stats_out)
 
 /* ---- for lower rooms ------------------------------------------------------------------------- */
 
-/* The workers of a context, one after the other: it keeps each of them in the list. */
-static vyc_worker *next_worker(vyc_context *context, const vyc_worker *after) {
+vyc_worker *vyc__worker_next(vyc_context *context, const vyc_worker *after) {
   vyc_worker *found = NULL;
   pthread_mutex_lock(&context->children_lock);
   vyc_child *child = after == NULL ? context->children : after->child.next;
@@ -271,9 +272,9 @@ static vyc_worker *next_worker(vyc_context *context, const vyc_worker *after) {
 
 void vyc__workers_stop(vyc_context *context) {
   vyc__record_keep();
-  for (vyc_worker *worker = next_worker(context, NULL), *next; worker != NULL; worker = next) {
+  for (vyc_worker *worker = vyc__worker_next(context, NULL), *next; worker != NULL; worker = next) {
     vyc__worker_stop(worker, vyc__patience(context));
-    next = next_worker(context, worker);
+    next = vyc__worker_next(context, worker);
     vyc_worker_release(worker);
   }
   vyc__record_resume();
@@ -282,9 +283,9 @@ void vyc__workers_stop(vyc_context *context) {
 vyc_status vyc__workers_finish(vyc_context *context, int64_t timeout_ns) {
   vyc_pace pace = vyc__pace_begin(timeout_ns, 0);
   vyc_status status = VYC_OK;
-  for (vyc_worker *worker = next_worker(context, NULL), *next; worker != NULL; worker = next) {
+  for (vyc_worker *worker = vyc__worker_next(context, NULL), *next; worker != NULL; worker = next) {
     if (status == VYC_OK) status = vyc__worker_finish(worker, &pace);
-    next = next_worker(context, worker);
+    next = vyc__worker_next(context, worker);
     vyc_worker_release(worker);
   }
   return status;
@@ -292,9 +293,9 @@ vyc_status vyc__workers_finish(vyc_context *context, int64_t timeout_ns) {
 
 bool vyc__workers_may_run(vyc_context *context) {
   bool may = false;
-  for (vyc_worker *worker = next_worker(context, NULL), *next; worker != NULL; worker = next) {
+  for (vyc_worker *worker = vyc__worker_next(context, NULL), *next; worker != NULL; worker = next) {
     may |= !atomic_load(&worker->closed) && !vyc__worker_is_paused(worker);
-    next = next_worker(context, worker);
+    next = vyc__worker_next(context, worker);
     vyc_worker_release(worker);
   }
   return may;

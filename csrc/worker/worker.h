@@ -117,6 +117,7 @@ typedef struct worker_spare {
  * time. */
 struct vyc_worker {
   vyc_child child;
+  uint64_t id; /* no other worker of the process has it */
   _Alignas(VYC_CACHE_LINE) vyc_prepared *entry;
   vyc_prepared *clearing;
   vyc_prepared **kernels;
@@ -231,6 +232,8 @@ static inline bool vyc__worker_is_paused(const vyc_worker *worker) {
          atomic_load(&worker->child.context->worker_pauses) != 0;
 }
 
+/* Wait until the calls of a block up to one have ended. VYC_NOT_READY: not in the time allowed. */
+vyc_status vyc__ring_finish(vyc_ring *ring, uint32_t last, vyc_pace *pace);
 /* Wait until the calls that were submitted have ended, but for those that wait for the end of a
  * pause. VYC_NOT_READY: not in the time allowed. */
 vyc_status vyc__worker_finish(vyc_worker *worker, vyc_pace *pace);
@@ -286,5 +289,11 @@ void vyc__call_end(vyc_worker_call *call);
 static inline void vyc__call_set(vyc_worker_call *call, int state) {
   atomic_store_explicit(&call->state, state, memory_order_release);
 }
+
+/* ---- worker.c ---- */
+
+/* The workers of a context, one after the other: it keeps each of them in the list. The caller
+ * releases it when it has the next one. */
+vyc_worker *vyc__worker_next(vyc_context *context, const vyc_worker *after);
 
 #endif

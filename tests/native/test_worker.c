@@ -143,6 +143,35 @@ static void a_call_with_many_blocks(void) {
   vyc_buffer_release(d);
 }
 
+/* Those before a fence are waited for, by each of its waits, and no later ones. */
+static void a_fence_is_between_calls(void) {
+  static host_call calls[2];
+  vyc_ticket *given[2];
+  vyc_fence *fences[2];
+  OK(vyc_worker_pause(worker, -1)); /* so that a launch is needed */
+  OK(vyc_worker_resume(worker));
+  OK(vyc_context_synchronize(
+      context)); /* and none for a stop that came too late for the last one */
+  CHECK(emulator_set("held", 1) == 0);
+  for (uint32_t i = 0; i < 2; i++) {
+    OK(vyc_fence_create(&fences[i], context));
+    prepare_call(&calls[i], (float)i);
+    OK(vyc_worker_submit(worker, &given[i], SAXPY, &calls[i].run));
+  }
+  OK(vyc_fence_wait(fences[0], 0));
+  CHECK(vyc_fence_wait(fences[1], 1000000) == VYC_NOT_READY);
+  CHECK(emulator_set("held", 0) == 0);
+  OK(vyc_fence_wait(fences[1], -1));
+  OK(vyc_ticket_query(given[0]));
+  OK(vyc_ticket_wait(given[1], -1));
+  OK(vyc_fence_wait(fences[1], 0));
+  for (uint32_t i = 0; i < 2; i++) {
+    check_call(&calls[i], (float)i);
+    vyc_ticket_release(given[i]);
+    vyc_fence_release(fences[i]);
+  }
+}
+
 static void a_pause_holds_calls_up(void) {
   vyc_buffer *h = numbers(1), *d = numbers(1);
   vyc_worker_stats stats = {.struct_size = sizeof stats};
@@ -296,6 +325,7 @@ int main(int argc, char **argv) {
     calls_with_host_arrays_and_buffers();
     tickets();
     a_call_with_many_blocks();
+    a_fence_is_between_calls();
     a_pause_holds_calls_up();
     what_is_refused();
     the_ends_of_its_times();

@@ -65,10 +65,10 @@ VYC_API vyc_status vyc_event_elapsed(vyc_event *stop, float *milliseconds_out, v
 /* A point after all work submitted through the context so far, on any stream. It lets a caller
  * split a long wait into short ones and do something else in between. */
 VYC_API vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context);
-/* Wait until the fence is reached, and for the calls that workers were given up to this wait, for
- * at most timeout_ns, then VYC_NOT_READY; negative: no limit. Calls that wait until a worker is
- * resumed are not waited for. It may be called again, also by
- * several threads. VYC_E_ASSERT as for vyc_context_synchronize. */
+/* Wait until the fence is reached, and for the calls that workers were given before it, for at most
+ * timeout_ns, then VYC_NOT_READY; negative: no limit. Calls that wait until a worker is resumed are
+ * not waited for. It may be called again, also by several threads. VYC_E_ASSERT as for
+ * vyc_context_synchronize. */
 VYC_API vyc_status vyc_fence_wait(vyc_fence *fence, int64_t timeout_ns);
 /* May be called before the fence is reached; does not wait. */
 VYC_API void vyc_fence_release(vyc_fence *fence);
