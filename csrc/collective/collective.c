@@ -151,6 +151,8 @@ void vyc__collective_note(vyc_communicator *c, const vyc_collective *w, CUstream
   atomic_store_explicit(&c->last_stream, stream, release);
   atomic_store_explicit(&c->last_kind, w->kind, release);
   atomic_store_explicit(&c->last_type, w->type, release);
+  atomic_store_explicit(&c->last_op, w->op, release);
+  atomic_store_explicit(&c->last_peer, w->peer, release);
   atomic_store_explicit(&c->last_count, w->count, release);
   if (w->kind >= VYC_SEND) return;
   digest = digest_with(digest, (uint64_t)w->kind << 32 | w->type << 16 | w->op << 8 | 1);

@@ -281,6 +281,8 @@ static void describe(vyc_communicator *c, vyc_communicator_state *state) {
   state->digest = atomic_load_explicit(&c->digest, acquire);
   state->last_kind = atomic_load_explicit(&c->last_kind, acquire);
   state->last_type = atomic_load_explicit(&c->last_type, acquire);
+  state->last_op = atomic_load_explicit(&c->last_op, acquire);
+  state->last_peer = atomic_load_explicit(&c->last_peer, acquire);
   state->last_count = atomic_load_explicit(&c->last_count, acquire);
 }
 

@@ -41,7 +41,8 @@ struct vyc_communicator {
   _Atomic uint64_t call_began_ns; /* of the call that is in NCCL; 0: none */
   /* Written by the thread that has the lock. */
   _Atomic uint64_t issued, digest, last_count;
-  _Atomic uint32_t last_kind, last_type;
+  _Atomic uint32_t last_kind, last_type, last_op;
+  _Atomic int32_t last_peer;
   _Atomic(CUstream) last_stream; /* of the last collective; it may be gone */
   uint64_t seen; /* guarded by the lock, as is the rest: `issued` when `event` was recorded */
   CUevent event; /* NULL: not made yet */

@@ -141,6 +141,8 @@ typedef struct vyc_communicator_state {
   uint32_t last_kind, last_type;
   uint64_t last_count;
   int32_t error; /* ncclResult_t of work that failed, 0: none */
+  uint32_t last_op;
+  int32_t last_peer;
   uint32_t reserved;
 } vyc_communicator_state;
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from vyre_cuda._native.collective import collective as native
 from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import BY_NAME
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 # NCCL's numbers.
 _TYPES = {"i8": 0, "u8": 1, "i32": 2, "u32": 3, "i64": 4, "u64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9}
+TYPES = tuple(_TYPES)
 OPS = {"add": 0, "multiply": 1, "max": 2, "min": 3}
 _BYTES = 1
 
@@ -19,6 +21,18 @@ def numbers_of_types() -> dict[int, int]:
     found: dict[int, int] = {BY_NAME[name].dtype.num: number for name, number in _TYPES.items()}
     found.pop(BY_NAME["u16"].dtype.num, None)  # what bf16 is without ml_dtypes
     return found
+
+
+def words_of(kind: int, type_: int, op: int, peer: int, count: int) -> str:
+    """A collective in the words of errors."""
+    words = f"{native.KINDS[kind]} of {count} {TYPES[type_]}"
+    if kind in (native.ALL_REDUCE, native.REDUCE_SCATTER):
+        words += f" by {tuple(OPS)[op]}"
+    if kind in (native.BROADCAST, native.RECEIVE):
+        words += f" from rank {peer}"
+    if kind == native.SEND:
+        words += f" to rank {peer}"
+    return words
 
 
 def rank_of(what: str, rank: Any, size: int) -> int:

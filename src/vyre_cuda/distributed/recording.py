@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.collective import collective as native
+from vyre_cuda.distributed.elements import TYPES, words_of
 from vyre_cuda.errors import CommunicationError, RecordingError
 from vyre_cuda.runtime.graph.collective_step import CollectiveStep
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from vyre_cuda.distributed.communicator import Communicator
     from vyre_cuda.runtime.graph.graph import Graph
 
-_TYPES = ("i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16")
-_OPS = ("add", "multiply", "max", "min")
 _MOST = 1000  # collectives that ranks describe to each other; a digest would not say where they differ
 
 
@@ -87,7 +86,7 @@ def record(graph: Graph, rank: Communicator, part: tuple[Any, ...]) -> None:
 
 
 def label(parts: Sequence[tuple[Any, ...]]) -> str:
-    texts = [f"{native.KINDS[kind]} of {count} {_TYPES[type_]}" for kind, type_, _, _, _, _, count in parts]
+    texts = [f"{native.KINDS[kind]} of {count} {TYPES[type_]}" for kind, type_, _, _, _, _, count in parts]
     more = f" and {len(texts) - 3} more" if len(texts) > 3 else ""
     return texts[0] if len(texts) == 1 else f"group of {', '.join(texts[:3])}{more}"
 
@@ -99,15 +98,10 @@ def described(steps: Sequence[CollectiveStep]) -> list[list[Any]]:
     """Each collective as what the others must have, too: [its words, the other rank of a send or receive]."""
     found: list[list[Any]] = []
     for kind, type_, op, peer, _, _, count in (part for step in steps for part in step.parts):
-        words = f"{count} {_TYPES[type_]}"
-        if kind in (native.ALL_REDUCE, native.REDUCE_SCATTER):
-            words += f" by {_OPS[op]}"
-        if kind == native.BROADCAST:
-            words += f" from rank {peer}"
         if kind in (native.SEND, native.RECEIVE):
-            found.append([words, native.KINDS[kind], peer])
+            found.append([f"{count} {TYPES[type_]}", native.KINDS[kind], peer])
         else:
-            found.append([f"{native.KINDS[kind]} of {words}"])
+            found.append([words_of(kind, type_, op, peer, count)])
     return found[:_MOST] + ([[f"{len(found)} collectives"]] if len(found) > _MOST else [])
 
 

@@ -13,9 +13,11 @@ from contextlib import suppress
 from typing import Any
 
 from vyre_cuda._native.collective.collective import Member
+from vyre_cuda.distributed.elements import words_of
 from vyre_cuda.distributed.session import Session, named
 from vyre_cuda.errors import CommunicationError, Error
 
+_SENT = ("send", "recv")
 _PAUSE = 0.1  # seconds between two looks
 # No more seconds than these count as waited between two looks: where this process is stopped for long, or gets no core,
 # what others have sent it has not been taken either, and their part may be there.
@@ -52,8 +54,8 @@ class Watcher:
         self._has_closed = True
         if self.session is not None and not member.is_closed:
             with suppress(Error, ValueError):  # the device is lost, or rank 0 is gone; or another thread has closed it
-                _, issued, digest, _, last, count, _ = member.watch()
-                self._publish((issued, digest, last, count))
+                _, issued, digest, _, last, _ = member.watch()
+                self._publish((issued, digest, last))
             with suppress(Error, ValueError):
                 self._await_work(member)
         self.stop()
@@ -69,8 +71,8 @@ class Watcher:
         member.abort("the communicator is closed, and its work had not ended")
 
     def _publish(self, state: tuple[Any, ...]) -> None:
-        issued, digest, last, count = state
-        told = {"number": self.number, "issued": issued, "digest": f"{digest:016x}", "last": last, "count": count}
+        issued, digest, last = state
+        told = {"number": self.number, "issued": issued, "digest": f"{digest:016x}", "last": words_of(*last)}
         if self.session is not None:
             self.session.publish(told | {"has_closed": self._has_closed})
 
@@ -79,7 +81,7 @@ class Watcher:
         what each rank was given."""
         session, rank = self.session, member.rank
         try:
-            is_ended, issued, digest, _, last, count, _ = member.watch()
+            is_ended, issued, digest, _, last, _ = member.watch()
         except (Error, ValueError):  # the device is lost, or another thread has closed the communicator
             return error
         if session is None:
@@ -91,16 +93,16 @@ class Watcher:
             return error
         if has_lost:
             return CommunicationError(f"{named(session.left)} left the group while rank {rank} calls {what} ({error})")
-        compared = self._compared(member, (issued, digest, last, count), _OTHERS_TELL)
+        compared = self._compared(member, (issued, digest, last), _OTHERS_TELL)
         return CommunicationError(f"rank {rank} was refused {what} ({error}); {compared}")
 
     def look(self, member: Member) -> bool:
         """One look; whether to go on."""
-        is_ended, issued, digest, waiting, last, count, error = member.watch()
+        is_ended, issued, digest, waiting, last, error = member.watch()
         if is_ended:
             return False
         waiting = self._awake(waiting)
-        state = (issued, digest, last, count)
+        state = (issued, digest, last)
         if self.session is not None and state != self._told:
             self._told = state
             with suppress(CommunicationError):  # rank 0 is gone, which is a reason below; or it has left
@@ -158,7 +160,7 @@ class Watcher:
         """What the others have done instead."""
         if self.session is None:
             return "the other devices of the group may have been given other collectives"
-        issued, digest, last, _ = state
+        issued, digest, last = state
         others = self._states(member, issued, patience)
         if others is None:
             return "rank 0, which knows what the others have been given, does not answer"
@@ -170,21 +172,21 @@ class Watcher:
             if other is None or other["number"] != self.number:
                 words.append(f"rank {rank} has not reported what it was given")
             elif other["issued"] == issued and other["digest"] != f"{digest:016x}":
-                words.append(f"rank {rank} was given others: its last is {other['last']} of {other['count']} elements")
+                words.append(f"rank {rank} was given others: its last is {other['last']}")
             elif other["has_closed"]:
                 words.append(f"rank {rank} has closed its communicator after collective {other['issued']}")
             elif other["issued"] == 0:
                 words.append(f"rank {rank} was given none")
             elif other["issued"] != issued:
-                words.append(f"rank {rank} was given {other['issued']} (the last: {other['last']} of {other['count']})")
-            elif "send" in (last, other["last"]) or "recv" in (last, other["last"]):  # they are not in the digest
-                words.append(f"rank {rank} was given as many: its last is {other['last']} of {other['count']} elements")
+                words.append(f"rank {rank} was given {other['issued']} (the last: {other['last']})")
+            elif words_of(*last).startswith(_SENT) or other["last"].startswith(_SENT):  # they are not in the digest
+                words.append(f"rank {rank} was given as many: its last is {other['last']}")
         return "; ".join(words) or "all ranks were given the same collectives"
 
 
 def _described(state: tuple[Any, ...]) -> str:
-    issued, _, last, count = state
-    return f"the {last} of {count} elements, collective {issued},"
+    issued, _, last = state
+    return f"the {words_of(*last)}, collective {issued},"
 
 
 def _watch(member: weakref.ref[Member], watcher: weakref.ref[Watcher]) -> None:

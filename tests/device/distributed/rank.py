@@ -227,6 +227,14 @@ def other_orders(device: vc.Device) -> None:
         _meet(comm, "told")
 
 
+def other_operations(device: vc.Device) -> None:
+    watching._OTHERS_TELL = JOINS_WITHIN
+    with _join(device) as comm:
+        _late_once(comm, lambda states: all(its["issued"] == 1 for its in states.values()), 2.0)
+        _told(lambda: comm.all_reduce(device.zeros(8, vc.f32), op=("add", "max")[min(comm.rank, 1)]).numpy())
+        _meet(comm, "told")
+
+
 def other_sizes(device: vc.Device) -> None:
     watching._OTHERS_TELL = JOINS_WITHIN
     with _join(device) as comm:

@@ -396,7 +396,7 @@ def test_work_that_never_ends_is_ended_at_the_limit_and_waits_say_why(devices):
         xs = [device.zeros(4, vc.f32) for device in devices[:2]]
         comm.ranks[0].all_reduce(xs[0])
 
-        with pytest.raises(vc.CommunicationError, match=r"the all_reduce of 4 elements, collective 1, of rank 0"):
+        with pytest.raises(vc.CommunicationError, match=r"the all_reduce of 4 f32 by add, collective 1, of rank 0"):
             xs[0].numpy()
         with pytest.raises(vc.CommunicationError):
             devices[0].synchronize()

@@ -196,7 +196,7 @@ def test_what_only_one_device_does_is_ended_at_the_limit_and_all_say_why(devices
             graph._agree()
         for rank in comm.ranks:
             rank._watcher.limit = 0.1
-        words = "the all_reduce of 4 elements, collective 1, of rank 0 has not ended"
+        words = "the all_reduce of 4 f32 by add, collective 1, of rank 0 has not ended"
 
         def act() -> None:
             getattr(graph.graphs[0], alone)()  # NCCL keeps `compile` until the other device makes its own

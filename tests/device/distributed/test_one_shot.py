@@ -195,7 +195,7 @@ def test_a_rank_that_never_comes_is_not_waited_for_beyond_the_limit(devices):
             xs = [device.zeros(4, vc.f32) for device in devices[:2]]
             comm.ranks[0].all_reduce(xs[0])
 
-            with pytest.raises(vc.CommunicationError, match=r"the all_reduce of 4 elements, collective 1, of rank 0"):
+            with pytest.raises(vc.CommunicationError, match=r"the all_reduce of 4 f32 by add, collective 1, of rank 0"):
                 xs[0].numpy()
             with pytest.raises(vc.CommunicationError, match="has not ended"):
                 comm.ranks[0].all_reduce(xs[0])

@@ -53,6 +53,15 @@ def test_a_rank_that_closes_its_communicator_too_early_is_named(both, scene, sma
 
 
 @pytest.mark.thin
+@pytest.mark.parametrize("small", [0, None])
+@pytest.mark.emulator
+def test_ranks_whose_operations_differ_are_told_them(both, small):
+    printed = both("other_operations", small)
+
+    assert any("rank 1 was given others: its last is all_reduce of 8 f32 by max" in output for output in printed)
+
+
+@pytest.mark.thin
 @pytest.mark.parametrize(("scene", "small"), [("other_orders", 0), ("other_sizes", 0), ("other_sizes", None)])
 @pytest.mark.emulator
 def test_ranks_that_do_not_agree_are_told_in_words(both, scene, small):
@@ -228,7 +237,7 @@ def test_a_call_in_which_nccl_waits_ends_at_the_limit_with_what_each_has_given(b
     output, _ = both("never_in_the_first")
 
     alone, grouped = (line for line in output.splitlines() if line.startswith("told"))
-    for line, what in ((alone, "the all_reduce of 4 elements, collective 1,"), (grouped, "collective 2,")):
+    for line, what in ((alone, "the all_reduce of 4 f32 by add, collective 1,"), (grouped, "collective 2,")):
         assert f"{what} of rank 0 has not ended after" in line
         assert "rank 1 was given none" in line
     assert "usable [1, 1]" in output

@@ -27,10 +27,10 @@ class Rank:
         self.why = ""
         self.is_looked_at, self.is_aborted = threading.Event(), threading.Event()
 
-    def watch(self) -> tuple[bool, int, int, float, str, int, int]:
+    def watch(self) -> tuple[bool, int, int, float, tuple[int, int, int, int, int], int]:
         self.issued += 1
         self.is_looked_at.set()
-        return False, self.issued, 0, self.waiting, "all_reduce", 4, self.error
+        return False, self.issued, 0, self.waiting, (0, 7, 0, 0, 4), self.error
 
     def abort(self, why: str) -> None:
         self.why = why
@@ -82,7 +82,7 @@ def test_what_a_rank_waits_for_is_not_late_because_the_rank_itself_was_stopped(e
     for _ in range(50):
         now += 0.1
         watcher.look(member)
-    assert member.why.startswith("rank 0 left the group while rank 1 waits for the all_reduce of 4 elements")
+    assert member.why.startswith("rank 0 left the group while rank 1 waits for the all_reduce of 4 f32 by add")
 
 
 def test_an_error_of_nccl_is_told_as_the_end_of_the_rank_from_which_it_comes(ends, monkeypatch):
@@ -108,7 +108,7 @@ def test_a_close_ends_although_another_thread_closes_at_the_same_time(ends):
 
         is_closed = False
 
-        def watch(self) -> tuple[bool, int, int, float, str, int, int]:
+        def watch(self) -> tuple[bool, int, int, float, tuple[int, int, int, int, int], int]:
             raise ValueError("the communicator is closed: join again for another one")
 
     _, mine = ends
@@ -123,8 +123,14 @@ def test_a_close_ends_although_another_thread_closes_at_the_same_time(ends):
 @pytest.mark.parametrize(
     ("others", "words"),
     [
-        ({"last": "recv", "issued": 2}, "rank 0 was given as many: its last is recv of 3 elements"),
-        ({"digest": "1" * 16, "issued": 2, "has_closed": True}, "rank 0 was given others: its last is all_reduce of 3"),
+        (
+            {"last": "recv of 3 f32 from rank 1", "issued": 2},
+            "rank 0 was given as many: its last is recv of 3 f32 from",
+        ),
+        (
+            {"digest": "1" * 16, "issued": 2, "has_closed": True},
+            "rank 0 was given others: its last is all_reduce of 3 f32 by max",
+        ),
         ({"issued": 1, "has_closed": True}, "rank 0 has closed its communicator after collective 1"),
         ({"issued": 2}, "all ranks were given the same collectives"),
     ],
@@ -132,7 +138,7 @@ def test_a_close_ends_although_another_thread_closes_at_the_same_time(ends):
 def test_an_error_of_nccl_says_what_both_were_given(ends, monkeypatch, others, words):
     first, mine = ends
     monkeypatch.setattr(watching, "_AFTER_ERROR", 0.0)
-    its = {"number": 1, "digest": "0" * 16, "last": "all_reduce", "count": 3, "has_closed": False} | others
+    its = {"number": 1, "digest": "0" * 16, "last": "all_reduce of 3 f32 by max", "has_closed": False} | others
     watcher = Watcher(member := Rank(), Session(mine, 1, 2, None), 1, limit=1000.0)
     watcher.stop()
     member.issued, member.error = 1, 6
@@ -149,5 +155,5 @@ def test_an_error_of_nccl_says_what_both_were_given(ends, monkeypatch, others, w
     answering.join(ENDS_WITHIN)
 
     assert member.why.startswith(
-        f"NCCL reports error 6 for rank 1, whose last is the all_reduce of 4 elements, collective 2; {words}"
+        f"NCCL reports error 6 for rank 1, whose last is the all_reduce of 4 f32 by add, collective 2; {words}"
     )

@@ -39,6 +39,8 @@ cdef extern from "vyre_cuda/collective.h" nogil:
         uint32_t last_type
         uint64_t last_count
         int32_t error
+        uint32_t last_op
+        int32_t last_peer
     ctypedef int (*vyc_nccl_question)() noexcept
     void vyc_nccl_ask(vyc_nccl_question ask)
     vyc_status vyc_nccl_open(const char *path)

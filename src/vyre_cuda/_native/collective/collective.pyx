@@ -211,9 +211,9 @@ cdef class Member:
     cdef void leave(self) noexcept:
         self.end(&self._users)
 
-    def watch(self) -> tuple[bool, int, int, float, str, int, int]:
-        """(is ended, collectives issued, digest of them, seconds that the oldest has not ended, the last one, its
-        number of elements, NCCL's error)."""
+    def watch(self) -> tuple[bool, int, int, float, tuple[int, int, int, int, int], int]:
+        """(is ended, collectives issued, digest of them, seconds that the oldest has not ended, the last one as (kind,
+        type, op, peer, number of elements), NCCL's error)."""
         cdef vyc_communicator_state state
         memset(&state, 0, sizeof(state))
         state.struct_size = sizeof(state)
@@ -223,8 +223,8 @@ cdef class Member:
                 check(vyc_communicator_watch(self._h, &state))
         finally:
             self.end(&self._looks)
-        return (bool(state.is_ended), state.issued, state.digest, state.waiting_ns / 1e9,
-                KINDS[state.last_kind], state.last_count, state.error)
+        last = (state.last_kind, state.last_type, state.last_op, state.last_peer, state.last_count)
+        return (bool(state.is_ended), state.issued, state.digest, state.waiting_ns / 1e9, last, state.error)
 
     def add_one_shot(self, uint32_t type, uint32_t op, PreparedKernel prepared not None) -> None:
         """The kernel of this rank for a type and an operation."""
