@@ -112,12 +112,12 @@ def test_a_close_ends_although_another_thread_closes_at_the_same_time(ends):
             raise ValueError("the communicator is closed: join again for another one")
 
     _, mine = ends
-    member, session = Rank(), Session(mine, 1, 2, None)
-    watcher = Watcher(member, session, 1, limit=1000.0)
+    watcher = Watcher(Rank(), Session(mine, 1, 2, None), 1, limit=1000.0)
 
-    watcher.close(Closing())
+    watcher.close(closing := Closing())
 
-    assert member.why == ""
+    assert not closing.is_aborted.is_set()
+    assert not watcher._thread.is_alive()
 
 
 @pytest.mark.parametrize(

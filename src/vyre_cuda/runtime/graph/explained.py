@@ -26,13 +26,10 @@ def explained(recorded: Sequence[Step | RepeatStep], versions: Versions, *, fuse
     of = f": {', '.join(_many(number, kind) for kind, number in kinds.items())}" if kinds else ""
     lines = [f"{_many(count, 'step')}, {_many(kinds.total(), 'node')} of the driver{of}"]
     lines += _state(versions, fuse=fuse)
+    lines += _cells(recorded if plan is None else plan.steps)
     if isinstance(plan, BundledPlan):
-        lines += _cells(plan.steps)
         lines.append(f"{_many(len(plan.steps), 'step')} as merged when the bundle was written")
-    elif plan is None:
-        lines += _cells(recorded)
-    else:
-        lines += _cells(plan.steps)
+    elif plan is not None:
         lines += _kept(plan)
         lines += _rows(recorded, plan)
     return "\n".join([*lines, *_temporaries(recorded, plan if versions.runs_fused() else None)])
