@@ -25,6 +25,7 @@ struct vyc_nccl_call {
 };
 
 static _Atomic uint32_t ends; /* of communicators, from which NCCL has not returned */
+static _Atomic int64_t ends_patience; /* the longest time limit of their contexts */
 
 static bool is_end(const vyc_nccl_call *call) {
   return call->kind == VYC_NCCL_DESTROY || call->kind == VYC_NCCL_ABORT;
@@ -101,11 +102,19 @@ vyc_nccl_call *vyc__nccl_begin(vyc_context *context, const vyc_nccl *nccl, const
   return start(call) ? call : NULL;
 }
 
+static void allow(int64_t patience_ns) {
+  int64_t before = atomic_load(&ends_patience);
+  while (before < patience_ns &&
+         !atomic_compare_exchange_weak(&ends_patience, &before, patience_ns)) {
+  }
+}
+
 vyc_nccl_call *vyc__nccl_end(vyc_nccl_call_kind kind, vyc_context *context, const vyc_nccl *nccl,
                              vyc_nccl_comm comm) {
   vyc_nccl_call *call = new_call(kind, context, nccl);
   if (call == NULL) return NULL;
   call->comm = comm;
+  allow(vyc__patience(context));
   atomic_fetch_add(&ends, 1);
   if (start(call)) return call;
   atomic_fetch_sub(&ends, 1);
@@ -121,9 +130,12 @@ vyc_nccl_call *vyc__nccl_other(vyc_context *context, const vyc_nccl *nccl, int (
   return start(call) ? call : NULL;
 }
 
-void vyc__nccl_await_ends(int64_t timeout_ns) {
-  const uint64_t limit = vyc__now_ns() + (uint64_t)timeout_ns;
+bool vyc__nccl_await_ends(int64_t most_ns) {
+  int64_t patience = atomic_load(&ends_patience);
+  if (patience < VYC_NCCL_LEAST_PATIENCE_NS) patience = VYC_NCCL_LEAST_PATIENCE_NS;
+  const uint64_t limit = vyc__now_ns() + (uint64_t)(patience < most_ns ? patience : most_ns);
   while (atomic_load(&ends) != 0 && vyc__now_ns() < limit) vyc__sleep_us(1000);
+  return atomic_load(&ends) == 0;
 }
 
 static struct timespec at_limit(int64_t timeout_ns) {

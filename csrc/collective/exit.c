@@ -3,8 +3,11 @@
  * NCCL's library waits in the exit for what runs on its devices, and what waits for another rank
  * there never ends; and a communicator that NCCL still ends then may use what the driver has given
  * back. So the exit ends unfinished work first, and waits for NCCL's ends, both for some seconds.
- */
+ * Where other ranks stay longer, NCCL's threads cannot be stopped, and the process ends at once. */
+#define _DEFAULT_SOURCE
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/fork.h"
 #include "room.h"
@@ -18,20 +21,23 @@ static bool is_registered;
 static uint32_t generation; /* of forks: a child has none of the threads */
 
 /* NCCL's library was opened before, so this runs before what that does in the exit. */
-static void at_exit(void) {
+static void at_exit(int exit_status, void *data) {
+  (void)data;
   const uint64_t limit = vyc__now_ns() + WORK_NS;
   if (generation != atomic_load(&vyc__fork_generation)) return;
   pthread_mutex_lock(&lock);
   for (vyc_leaver *leaver = all; leaver != NULL; leaver = leaver->next) leaver->end(leaver, limit);
   pthread_mutex_unlock(&lock);
-  vyc__nccl_await_ends(ENDS_NS);
+  if (vyc__nccl_await_ends(ENDS_NS)) return;
+  fflush(NULL); /* what the rest of the exit would do */
+  _exit(exit_status);
 }
 
 void vyc__exit_add(vyc_leaver *leaver) {
   pthread_mutex_lock(&lock);
   if (!is_registered) {
     generation = atomic_load(&vyc__fork_generation);
-    is_registered = atexit(at_exit) == 0;
+    is_registered = on_exit(at_exit, NULL) == 0;
   }
   leaver->next = all;
   all = leaver;

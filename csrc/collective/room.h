@@ -124,8 +124,9 @@ bool vyc__nccl_is_over(vyc_nccl_call *call, int64_t timeout_ns);
 bool vyc__nccl_await(vyc_nccl_call *call, int64_t timeout_ns, int *result_out,
                      vyc_nccl_comm *comm_out);
 
-/* Wait for the ends of communicators that have begun, also those left behind. */
-void vyc__nccl_await_ends(int64_t timeout_ns);
+/* Wait for the ends of communicators that have begun, also those left behind: up to the time limit
+ * of their contexts, and most_ns. Whether all are over. */
+bool vyc__nccl_await_ends(int64_t most_ns);
 
 /* ---- connecting.c ---- */
 

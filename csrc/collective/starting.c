@@ -78,16 +78,29 @@ static void drop_turns(const vyc_noted *all, uint32_t count, const vyc_communica
     vyc__claim_drop(&c->turn);
 }
 
-/* Of each communicator once, in one order. Only what a host does when it is asked finds its own
- * thread to have one. */
+/* Only what a host does when it is asked finds its own thread to have one. */
+static vyc_status check_outside(const vyc_communicator *c, const char *way_out) {
+  const uintptr_t holder = atomic_load(&c->turn) & ~VYC_CLAIM_WAITED;
+  if (VYC_LIKELY(!vyc__is_asking || holder != vyc__thread_pointer())) return VYC_OK;
+  return vyc__fail(VYC_E_INVALID, "collective",
+                   "this thread is inside a call of the communicator, which NCCL keeps until "
+                   "other ranks make theirs: %s",
+                   way_out);
+}
+
+vyc_status vyc_communicator_may_close(const vyc_communicator *communicator) {
+  VYC_REQUIRE(communicator != NULL);
+  return check_outside(communicator,
+                       "close it when that has returned, or raise an exception to end the call");
+}
+
+/* Of each communicator once, in one order. */
 vyc_status vyc__take_turns(const vyc_noted *all, uint32_t count) {
   for (vyc_communicator *c = next_of(all, count, NULL); c != NULL; c = next_of(all, count, c)) {
-    const uintptr_t holder = atomic_load(&c->turn) & ~VYC_CLAIM_WAITED;
-    if (VYC_UNLIKELY(vyc__is_asking && holder == vyc__thread_pointer())) {
+    const vyc_status status = check_outside(c, "call it when that has returned");
+    if (status != VYC_OK) {
       drop_turns(all, count, c);
-      return vyc__fail(VYC_E_INVALID, "collective",
-                       "this thread is inside a call of the communicator, which NCCL keeps until "
-                       "other ranks make theirs: call it when that has returned");
+      return status;
     }
     vyc__claim_take(&c->turn);
   }

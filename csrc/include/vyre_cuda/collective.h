@@ -48,6 +48,9 @@ VYC_API vyc_status vyc_communicator_create(vyc_communicator **communicator_out,
  * NCCL ends the ranks of one machine together: its own end is waited for up to the same limit, and
  * for a second at least; where others stay in the group, its memory stays until they leave. */
 VYC_API void vyc_communicator_close(vyc_communicator *communicator);
+/* Whether this thread may close it. VYC_E_INVALID: it is inside a call of it, in the question of
+ * its host (vyc_nccl_ask); a close there would end the call. */
+VYC_API vyc_status vyc_communicator_may_close(const vyc_communicator *communicator);
 /* Say that a rank of the group has ended, so that NCCL's own end, which needs all of a machine, may
  * have none: a close, also one that another thread is in, waits a second for it at most. */
 VYC_API void vyc_communicator_left(vyc_communicator *communicator);

@@ -73,6 +73,7 @@
   X(vyc_communicator_close)                    \
   X(vyc_communicator_create)                   \
   X(vyc_communicator_left)                     \
+  X(vyc_communicator_may_close)                \
   X(vyc_communicator_release)                  \
   X(vyc_communicator_run)                      \
   X(vyc_communicator_watch)                    \

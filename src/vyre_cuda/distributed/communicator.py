@@ -306,7 +306,13 @@ class Communicator:
         """Wait for the device's work and leave the group. Graphs that have its collectives end before; their replays
         are refused from then on. Closing again does nothing. NCCL's memory stays until all ranks of the machine have
         left, for which this waits some seconds.
+
+        Raises
+        ------
+        ValueError
+            It is called by a handler of a signal inside a call of the communicator: an exception ends that.
         """
+        self._member.check_close()
         self._watcher.close(self._member)
         if self._one_shot is not None and not self._member.is_closed:
             self._one_shot.leave()

@@ -282,11 +282,15 @@ class LocalCommunicator:
         ------
         Error
             Those of asynchronous launches, apart from collectives that have failed.
+        ValueError
+            As for `Communicator.close`.
         """
         self._end(None)
 
     def _end(self, timeout: float | None) -> None:
         """After `timeout` seconds work that has not ended is ended."""
+        for rank in self.ranks:
+            rank._member.check_close()
         failures: list[Error] = []
         for device in self.devices:  # the watchers end what would wait for ever
             try:

@@ -11,7 +11,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial, reduce
 from typing import Any
@@ -495,10 +495,10 @@ def alone(comm: vc.distributed.Communicator) -> None:
 
 def grouped(comm: vc.distributed.Communicator) -> None:
     """The same at the end of a group."""
-    x = comm.device.zeros(4, vc.f32)
+    x, y = comm.device.zeros(4, vc.f32), comm.device.zeros(4, vc.f32)
     with comm.group():
-        comm.send(x, 1)
-        comm.recv(x, 1)
+        comm.send(x, 1 - comm.rank)
+        comm.recv(y, 1 - comm.rank)
 
 
 def interrupted_in_the_first(device: vc.Device) -> None:
@@ -612,6 +612,40 @@ def closed_in_a_first_replay(device: vc.Device) -> None:
         _meet(comm, "told")
 
 
+def _kept_calls(comm: vc.distributed.Communicator) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Calls in which NCCL keeps a rank until the other makes its own."""
+    yield "alone", partial(alone, comm)
+    yield "grouped", partial(grouped, comm)
+    graph = _compared(comm)
+    if comm.rank == 1:
+        vars(comm)["_agree"] = lambda steps: None  # it has
+    yield "replayed", graph.replay
+
+
+def closed_by_a_handler(device: vc.Device) -> None:
+    """Of a signal, inside the call that the close would end; the call goes on."""
+
+    def handle(number: int, frame: object) -> None:
+        try:
+            comm.close()
+        except ValueError as error:
+            print(name, comm.is_closed, error, flush=True)
+        _come(comm, f"handled {name}")
+
+    signal.signal(signal.SIGINT, handle)
+    with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:
+        for name, use in _kept_calls(comm):
+            if comm.rank == 0:
+                _once_in_nccl(comm, lambda: os.kill(os.getpid(), signal.SIGINT))
+            else:
+                _meet(comm, f"handled {name}")
+            use()
+            device.synchronize()
+            while comm._member.watch()[3] != 0.0:  # a look may wait for what has ended
+                time.sleep(0.01)
+    print("usable", device.full(2, 1, vc.i32).numpy().tolist(), flush=True)
+
+
 def signalled_in_the_first(device: vc.Device) -> None:
     """A handler of a signal runs in that call, and what it calls of the communicator is refused; the call goes on."""
     with vc.distributed.join(device, timeout=JOINS_WITHIN, small=0) as comm:
@@ -680,7 +714,6 @@ def left_alone(device: vc.Device) -> None:
 
 def ending_before_another(device: vc.Device) -> None:
     """Rank 0 leaves and ends, and NCCL ends its communicator when rank 1 leaves, while rank 0 is in its exit."""
-    device.context.set_patience(0.1)
     comm = vc.distributed.join(device, timeout=JOINS_WITHIN, small=0)
     assert comm.all_reduce(device.full(4, 1, vc.i32)).numpy().tolist() == [comm.size] * 4
     here = comm._watcher.session
@@ -688,8 +721,31 @@ def ending_before_another(device: vc.Device) -> None:
     if comm.rank == 1:
         here.has_lost_ranks(JOINS_WITHIN)
         time.sleep(0.3)  # it is at the end of Python then, and soon in its exit
+    else:
+        comm._member.left()  # its close waits a second for NCCL, and its exit longer
     comm.close()
     print("ends", flush=True)
+
+
+def ended_before_another(device: vc.Device) -> None:
+    """Rank 0 leaves and ends, while rank 1 stays in the group: NCCL still ends the communicator then."""
+    device.context.set_patience(0.1)
+    comm = vc.distributed.join(device, timeout=JOINS_WITHIN, small=0)
+    first = comm.broadcast(device.full(1, os.getpid(), vc.i64)).numpy().tolist()[0]
+    if comm.rank == 1:
+        while _is_running(first):
+            time.sleep(0.02)
+    comm.close()
+    print("ends", flush=True)
+
+
+def _is_running(process: int) -> bool:
+    """And has not ended without being waited for."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
 
 
 def ending_with_work_in_flight(device: vc.Device) -> None:

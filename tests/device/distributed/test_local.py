@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -356,8 +357,9 @@ def test_a_closed_communicator_is_refused(comm):
     xs = [device.zeros(4, vc.f32) for device in comm.devices]
     comm.close()
 
-    with pytest.raises(ValueError, match="closed"):
-        comm.all_reduce(xs)
+    for use in (lambda: comm.all_reduce(xs), lambda: comm.ranks[0].broadcast(xs[0])):
+        with pytest.raises(ValueError, match=r"^the communicator is closed: make another one$"):
+            use()
     comm.close()
 
 
@@ -377,6 +379,40 @@ def test_a_close_waits_for_a_call_of_another_thread_that_returns(devices):
             second.result()
 
         assert comm.ranks[0].is_closed
+
+
+@pytest.mark.emulator
+@pytest.mark.ranks(2)
+def test_a_handler_inside_a_call_of_a_rank_cannot_close_the_group(devices):
+    """The handler runs in the thread that NCCL keeps, until the other rank makes its call."""
+    refused = []
+
+    def handle(number: int, frame: object) -> None:
+        try:
+            comm.close()
+        except ValueError as error:
+            refused.append(str(error))
+
+    def other() -> None:
+        while comm.ranks[0]._member.watch()[3] == 0.0:
+            time.sleep(0.01)
+        signal.raise_signal(signal.SIGUSR1)
+        while not refused:
+            time.sleep(0.01)
+        comm.ranks[1].broadcast(xs[1])
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        with vc.distributed.local(devices[:2], small=0) as comm, ThreadPoolExecutor(1) as pool:
+            xs = [device.full(4, 1.0, vc.f32) for device in comm.devices]
+            done = pool.submit(other)
+            comm.ranks[0].broadcast(xs[0])
+            done.result()
+            assert not comm.ranks[0].is_closed
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(refused) == 1
+    assert "this thread is inside a call of the communicator" in refused[0]
 
 
 def test_one_gpu_twice_is_no_group(devices):

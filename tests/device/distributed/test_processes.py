@@ -221,6 +221,18 @@ def test_handlers_of_signals_run_in_a_call_in_which_nccl_waits(both):
     assert result == "sum [2.0, 2.0, 2.0, 2.0]"
 
 
+@pytest.mark.emulator
+def test_a_handler_cannot_close_the_communicator_whose_call_it_is_in_and_the_call_goes_on(both):
+    first, _ = both("closed_by_a_handler")
+
+    *handled, usable = first.splitlines()
+    assert [line.split(" this")[0] for line in handled] == ["alone False", "grouped False", "replayed False"]
+    for line in handled:
+        assert "is inside a call of the communicator, which NCCL keeps until other ranks make theirs" in line
+        assert line.endswith("close it when that has returned, or raise an exception to end the call")
+    assert usable == "usable [1, 1]"
+
+
 @pytest.mark.thin
 @pytest.mark.ranks(2)
 def test_a_rank_that_is_killed_before_all_are_connected_is_named(start):
@@ -260,6 +272,12 @@ def test_processes_end_with_work_in_flight(both):
 def test_a_process_ends_behind_the_end_of_its_communicator(both):
     for output in both("ending_before_another"):
         assert "ends" in output
+
+
+@pytest.mark.emulator
+def test_a_process_ends_although_another_rank_stays_in_the_group_that_it_has_left(both):
+    for output in both("ended_before_another"):
+        assert output == "ends\n"
 
 
 @pytest.mark.thin

@@ -50,6 +50,7 @@ cdef extern from "vyre_cuda/collective.h" nogil:
         vyc_communicator **communicator_out, vyc_context *context, const uint8_t *id, int32_t rank, int32_t size,
         int64_t timeout_ns)
     void vyc_communicator_left(vyc_communicator *communicator)
+    vyc_status vyc_communicator_may_close(const vyc_communicator *communicator)
     void vyc_communicator_release(vyc_communicator *communicator)
     void vyc_communicator_close(vyc_communicator *communicator)
     vyc_status vyc_communicator_check(vyc_communicator *communicator, const vyc_collective *collective)

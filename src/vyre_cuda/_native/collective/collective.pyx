@@ -14,8 +14,8 @@ from vyre_cuda._native.collective.c_collective cimport (
     VYC_INBOX_HANDLE_BYTES, VYC_ONE_SHOT_BLOCK_BYTES, VYC_RECEIVE, VYC_REDUCE_SCATTER, VYC_SEND,
     vyc_collective, vyc_collectives_begin, vyc_collectives_cancel, vyc_collectives_end, vyc_collectives_run,
     vyc_communicator, vyc_communicator_abort, vyc_communicator_check, vyc_communicator_close,
-    vyc_communicator_create, vyc_communicator_left, vyc_communicator_release, vyc_communicator_run,
-    vyc_communicator_state, vyc_communicator_watch,
+    vyc_communicator_create, vyc_communicator_left, vyc_communicator_may_close, vyc_communicator_release,
+    vyc_communicator_run, vyc_communicator_state, vyc_communicator_watch,
     vyc_nccl_ask, vyc_nccl_open, vyc_nccl_unique_id, vyc_nccl_version,
     vyc_one_shot_add, vyc_one_shot_connect, vyc_one_shot_leave, vyc_one_shot_left, vyc_one_shot_limit,
     vyc_one_shot_open, vyc_one_shot_share,
@@ -130,6 +130,12 @@ cdef class Member:
         with nogil:
             vyc_communicator_release(self._h)
 
+    def check_close(self) -> None:
+        """ValueError in a handler of a signal that runs inside a call of this thread, which uses it."""
+        with cython.critical_section(self):
+            if self._h != NULL:
+                check(vyc_communicator_may_close(self._h))
+
     def close(self) -> None:
         """End it, and the graphs that have its collectives before. ValueError while another thread gives it work, and
         does not return in five seconds."""
@@ -197,7 +203,7 @@ cdef class Member:
     cdef int begin(self, int *calls) except -1:
         with cython.critical_section(self):
             if self._h == NULL:
-                raise ValueError("the communicator is closed: join again for another one")
+                raise ValueError("the communicator is closed: make another one")
             calls[0] += 1
         return 0
 
