@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vyre_cuda.codegen.cost import cost
+from vyre_cuda.codegen.terms.rules import RULES
 from vyre_cuda.functions import table
 from vyre_cuda.functions.forms import Form
 from vyre_cuda.ir.core.ops import FUNCTIONS, OPS, Op
@@ -173,6 +174,22 @@ python -m pytest -m conformance --conformance=docs/conformance/emulator.json
 python -m pytest -m conformance tests/device --device=cuda --conformance=docs/conformance/cuda.json
 python docs/generate.py
 ```
+
+Each rule by which expressions are [rewritten](programs.md#what-is-rewritten) has its row [below](#rewriting-rules).
+"""
+_RULES = """## Rewriting rules
+
+Each rule holds for all numbers of 8 bits, which a test tries one by one; for wider types the solver z3 proves it, but \
+for some rules with products, quotients or remainders, for which `tests/unit/terms_rules/test_proofs.py` says why they \
+hold.
+Programs are grown from the left side of each rule, for each of its types, and compared with the interpreter, operand \
+by operand; counted are distinct expressions in which the rule fired, so that its result is what the kernel computes.
+A row has the type with the fewest of them, and the results of all types; none of them differed.
+The run was `python -m tests.device.numerics.grown_rules --device cuda --fired 10000`, on {device}, on {date} \
+(`benchmarks/results/{name}`).
+
+| rule | types | expressions of each type, at least | results compared |
+| --- | --- | --- | --- |
 """
 _WAYS = {
     "interpreter": "The interpreter against NumPy and exact arithmetic",
@@ -194,7 +211,23 @@ def conformance_page(runs: Sequence[Recording]) -> str:
         for run in (run for run in runs if way in run.counts):
             parts.append(f"## {_WAYS[way]}\n\n{run.device if way != 'interpreter' else f'NumPy {run.numpy}'}.\n")
             parts += [f"### {table.capitalize()}\n\n{_counts(run, way, table)}" for table in CELLS]
+    parts.append(rules_section())
     return "\n".join(parts)
+
+
+def rules_section() -> str:
+    """The rules, and how often each fired in the newest run on a GPU. ValueError when a result of that run differed."""
+    newest = max(MEASURED.glob("*-nvidia-h200-grown.json"))
+    rows = json.loads(newest.read_text(encoding="utf-8"))["rows"]
+    if any(row["different"] for row in rows):
+        raise ValueError(f"{newest.name} has results that differ: mend the rule and run it again")
+    lines = []
+    for rule in RULES:
+        own = [row for row in rows if row["rule"] == rule.name]
+        least = f"{min(row['distinct'] for row in own):,}" if len(own) == len(rule.types) else "**none**"
+        compared = f"{sum(row['compared'] for row in own):,}" if own else "**none**"
+        lines.append(f"| `{rule.name}` | {_types(rule.types)} | {least} | {compared} |")
+    return _RULES.format(device="an NVIDIA H200", date=newest.name[:10], name=newest.name) + "\n".join(lines) + "\n"
 
 
 def _runs(runs: Sequence[Recording]) -> str:

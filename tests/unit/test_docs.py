@@ -81,3 +81,28 @@ def test_the_table_of_functions_has_what_a_gpu_showed(
 
     assert "| 0.812 at -126.5 |" in rows[0]
     assert all("|  |" in line for line in rows[1:])
+
+
+def test_rules_stand_beside_what_a_gpu_gave(
+    generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"rule": "rotated_by_or", "type": "u32", "distinct": 12_000, "compared": 384_000, "different": 0},
+        {"rule": "rotated_by_or", "type": "u64", "distinct": 11_000, "compared": 352_000, "different": 0},
+        {"rule": "rotated_by_xor", "type": "u32", "distinct": 10_000, "compared": 320_000, "different": 0},
+    ]
+    (tmp_path / "2026-01-01T000000Z-nvidia-h200-grown.json").write_text("not the newest")
+    newest = tmp_path / "2026-01-02T000000Z-nvidia-h200-grown.json"
+    newest.write_text(json.dumps({"rows": rows}))
+    monkeypatch.setattr(generate, "MEASURED", tmp_path)
+
+    section = generate.rules_section()
+
+    assert "| `rotated_by_or` | `u32`, `u64` | 11,000 | 736,000 |" in section
+    assert "| `rotated_by_xor` | `u32`, `u64` | **none** | 320,000 |" in section  # one of its types is not there
+    assert "| `xor_twice` | integers | **none** | **none** |" in section
+
+    rows[0]["different"] = 1
+    newest.write_text(json.dumps({"rows": rows}))
+    with pytest.raises(ValueError, match="results that differ"):
+        generate.rules_section()
