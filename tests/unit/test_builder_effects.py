@@ -144,6 +144,10 @@ def test_lane_id_has_the_index_type(index: Type) -> None:
     assert vc.evaluate(built).tolist() == [*range(32), *range(32)]
 
 
+def test_ids_are_shown_by_their_names() -> None:
+    assert [repr(each) for each in (vc.lane_id, vc.global_id)] == ["<lane_id>", "<global_id>"]
+
+
 def test_a_local_named_lane_id_gets_a_number() -> None:
     b = vc.Builder("p")
     value = b.let("lane_id", vc.lane_id + 1)

@@ -67,6 +67,16 @@ def test_a_variable_of_the_environment_that_is_wrong_is_bad_usage(
     assert "error: VYRE_CUDA_EMULATOR_DEVICES='9'; it must be" in usage_error(capsys, "info", "--device", "emulator")
 
 
+def test_two_results_in_one_file_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "program two\nout a: f32[u32:1]\nout b: f32[u32:1]\nstore a[u32:0], f32:1.0\nstore b[u32:0], f32:2.0\n"
+    path, file = write(tmp_path, "two.vir", text), tmp_path / "a.npy"
+
+    err = usage_error(capsys, "run", path, "--out", f"a={file}", "--out", f"b={tmp_path}/./a.npy")
+
+    assert "a goes to this file; give each result a file of its own" in err
+    assert not file.exists()
+
+
 def test_a_bundle_in_place_of_a_program_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "saxpy.vyre"
     vc.bundle(vc.parse(SAXPY.read_text()), path, targets=["sm_90"], cubins=False)

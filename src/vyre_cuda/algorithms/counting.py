@@ -8,7 +8,7 @@ import numpy as np
 
 from vyre_cuda.algorithms.programs import count
 from vyre_cuda.algorithms.reductions import reduction
-from vyre_cuda.algorithms.work import Work, delivered, index_type, require_device_array, tiles, type_of
+from vyre_cuda.algorithms.work import Work, delivered, index_type, require_array, require_device_array, tiles, type_of
 from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import i64
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -16,8 +16,7 @@ from vyre_cuda.runtime.memory.array import DeviceArray
 
 def bin_counts(x: Any, minlength: Any, out: Any) -> Any:
     """`bincount` on either kind of array."""
-    if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"bincount takes a DeviceArray or a NumPy array, not {type_name(x)}")
+    require_array("bincount", x)
     if isinstance(minlength, bool) or not isinstance(minlength, (int, np.integer)):
         raise TypeError(f"minlength is {type_name(minlength)}; it must be an int")
     if minlength < 0:
@@ -61,8 +60,10 @@ def _most(x: DeviceArray) -> int:
 def _on_host(x: Any, minlength: int, out: Any) -> Any:
     if x.size and int(x.min()) < 0:
         raise ValueError("'list' argument must have no negative elements")
+    if x.size and int(x.max()) > np.iinfo(np.int64).max:
+        raise ValueError(f"bincount: a count for each number up to {x.max()} does not fit into memory")
     found = np.bincount(x.astype(np.int64), minlength=minlength if out is None else out.size).astype(np.int64)
-    return delivered(found, out)
+    return delivered(found, out, x)
 
 
 def _blocks(n: int) -> int:
@@ -71,15 +72,14 @@ def _blocks(n: int) -> int:
 
 def histogram_of(x: Any, bins: Any, range_: Any, out: Any) -> Any:
     """`histogram` on either kind of array: counts and edges."""
-    if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"histogram takes a DeviceArray or a NumPy array, not {type_name(x)}")
+    require_array("histogram", x)
     type_ = x.type if isinstance(x, DeviceArray) else type_of(x)
     dtype = count.edge_type(type_).dtype
     if isinstance(x, np.ndarray):
         edges = _edges(x, bins, range_)
         values, limits = x.astype(dtype), edges.astype(dtype)
         found, _ = np.histogram(values[(values >= limits[0]) & (values <= limits[-1])], bins=limits)
-        return delivered(found.astype(np.int64), out), edges
+        return delivered(found.astype(np.int64), out, x), edges
     work = Work(x)
     if range_ is None and np.ndim(bins) == 0:
         work.refuse_in_recording("histogram without range", "give range=, or the edges as bins=")

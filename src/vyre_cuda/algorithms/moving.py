@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from vyre_cuda.algorithms.programs import move
-from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axis, tiles
+from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axis, require_array, tiles
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 
@@ -66,6 +66,7 @@ def moved_last(work: Work, x: DeviceArray, axes: Sequence[int]) -> DeviceArray:
 
 def transposed(x: Any, axes: Sequence[int] | None, out: Any) -> Any:
     """`transpose` on either kind of array."""
+    require_array("transpose", x)
     order = tuple(reversed(range(x.ndim))) if axes is None else tuple(normal_axis(axis, x.ndim) for axis in axes)
     if len(order) != x.ndim:
         raise ValueError("axes don't match array")
@@ -73,7 +74,7 @@ def transposed(x: Any, axes: Sequence[int] | None, out: Any) -> Any:
         raise ValueError("repeated axis in transpose")
     shape = tuple(x.shape[axis] for axis in order)
     if isinstance(x, np.ndarray):
-        return delivered(np.array(np.transpose(x, order), order="C"), out)
+        return delivered(np.array(np.transpose(x, order), order="C"), out, x)
     work = Work(x)
     result = work.result(shape, x.type, out, x)
     move_axes(work, x, order, result)

@@ -8,7 +8,7 @@ import numpy as np
 
 from vyre_cuda.algorithms.programs import matmul
 from vyre_cuda.algorithms.reductions import Array
-from vyre_cuda.algorithms.work import Work, delivered, index_type, require_device_array, tiles, type_of
+from vyre_cuda.algorithms.work import Work, delivered, index_type, require_array, require_device_array, tiles, type_of
 from vyre_cuda.ir.core.types import f32, f64
 from vyre_cuda.ir.semantics.elementwise import apply
 
@@ -16,6 +16,7 @@ from vyre_cuda.ir.semantics.elementwise import apply
 def product(x: Any, y: Any, out: Any) -> Any:
     """`matmul` on either kind of array."""
     on_host = isinstance(x, np.ndarray)
+    require_array("matmul", x)
     if not on_host:
         require_device_array("x", x)
         require_device_array("y", y)
@@ -27,7 +28,7 @@ def product(x: Any, y: Any, out: Any) -> Any:
     if types[0] is not types[1] or types[0] not in (f32, f64):
         raise TypeError(f"matmul takes two matrices of f32 or of f64, not of {types[0]} and {types[1]}: convert them")
     if on_host:
-        return delivered(_on_host(x, y), out)
+        return delivered(_on_host(x, y), out, x, y)
     work = Work(x, y)
     (m, depth), n = x.shape, y.shape[1]
     result = work.result((m, n), x.type, out, x, y)

@@ -12,8 +12,7 @@ from vyre_cuda.algorithms import orders
 from vyre_cuda.algorithms.combining import Combining, combining
 from vyre_cuda.algorithms.moving import moved_last
 from vyre_cuda.algorithms.programs import reduce
-from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axes, tiles, type_of
-from vyre_cuda.errors import type_name
+from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axes, require_array, tiles, type_of
 from vyre_cuda.ir.core.types import bool_
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -26,8 +25,7 @@ _OF_EMPTY = {"sum": 0, "mean": float("nan"), "prod": 1, "any": False, "all": Tru
 
 def reduction(name: str, x: Any, axis: Axis, dtype: Any, out: Any, keepdims: bool) -> Any:
     """One of the functions, on either kind of array."""
-    if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"{name} takes a DeviceArray or a NumPy array, not {type_name(x)}")
+    require_array(name, x)
     if name in ("argmin", "argmax") and isinstance(axis, (tuple, list)):
         raise TypeError(f"{name} takes one axis or None")
     axes = normal_axes(axis, x.ndim)
@@ -90,7 +88,7 @@ def _on_host(how: Combining, x: Array, axes: tuple[int, ...], shape: Shape, n: i
         found = _floats(how, rows, n)
     else:
         found = _exact(how, rows)
-    return delivered(found.astype(how.result.dtype, copy=False).reshape(shape), out)
+    return delivered(found.astype(how.result.dtype, copy=False).reshape(shape), out, x)
 
 
 def _floats(how: Combining, rows: Array, n: int) -> Array:

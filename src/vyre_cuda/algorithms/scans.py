@@ -11,7 +11,7 @@ from vyre_cuda.algorithms.combining import Combining, scanning
 from vyre_cuda.algorithms.moving import move_axes, moved_last
 from vyre_cuda.algorithms.programs import lookback, scan
 from vyre_cuda.algorithms.reductions import Array
-from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axis, tiles, type_of
+from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axis, require_array, tiles, type_of
 from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import u64
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -19,8 +19,7 @@ from vyre_cuda.runtime.memory.array import DeviceArray
 
 def scanned(name: str, x: Any, axis: Any, dtype: Any, out: Any, exclusive: bool) -> Any:
     """One of the functions, on either kind of array."""
-    if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"cum{name} takes a DeviceArray or a NumPy array, not {type_name(x)}")
+    require_array(f"cum{name}", x)
     if not isinstance(exclusive, bool):
         raise TypeError(f"exclusive is {type_name(exclusive)}; it must be True or False")
     how = scanning(name, x.type if isinstance(x, DeviceArray) else type_of(x), dtype)
@@ -81,7 +80,7 @@ def _on_host(how: Combining, x: Array, axis: int, out: Any, exclusive: bool) -> 
         else:
             found = _exact(how, flat, exclusive)
         found = found.astype(how.result.dtype, copy=False)
-    return delivered(np.ascontiguousarray(np.moveaxis(found.reshape(shape), -1, axis)), out)
+    return delivered(np.ascontiguousarray(np.moveaxis(found.reshape(shape), -1, axis)), out, x)
 
 
 def _exact(how: Combining, rows: Array, exclusive: bool) -> Array:

@@ -11,16 +11,14 @@ from vyre_cuda.algorithms import orders
 from vyre_cuda.algorithms.combining import Combining, combining
 from vyre_cuda.algorithms.programs import segment
 from vyre_cuda.algorithms.reductions import Array
-from vyre_cuda.algorithms.work import Work, delivered, index_type, require_device_array, type_of
-from vyre_cuda.errors import type_name
+from vyre_cuda.algorithms.work import Work, delivered, index_type, require_array, require_device_array, type_of
 from vyre_cuda.ir.core.types import bool_
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 
 def segmented(name: str, x: Any, offsets: Any, out: Any) -> Any:
     """One of the functions, on either kind of array."""
-    if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"segmented_{name} takes a DeviceArray or a NumPy array, not {type_name(x)}")
+    require_array(f"segmented_{name}", x)
     if isinstance(x, DeviceArray):
         require_device_array("offsets", offsets)
     elif isinstance(offsets, DeviceArray):
@@ -52,7 +50,7 @@ def _on_host(how: Combining, x: Array, offsets: Array, out: Any) -> Array:
         raise ValueError("offsets must ascend, from 0 on at the least, and end within the array")
     with np.errstate(all="ignore"):
         found = [_segment(how, x[first:end]) for first, end in pairwise(places)]
-        return delivered(np.array(found, how.kind.dtype).astype(how.result.dtype), out)
+        return delivered(np.array(found, how.kind.dtype).astype(how.result.dtype), out, x, offsets)
 
 
 def _segment(how: Combining, elements: Array) -> Any:

@@ -21,10 +21,12 @@ from vyre_cuda.algorithms.work import (
     normal_axis,
     refuse_shared,
     refuse_shared_on_host,
+    require_array,
     require_device_array,
     tiles,
     type_of,
 )
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import i64, u32, u64
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -33,11 +35,12 @@ _REMEDY = "give out=, which is large enough for the largest result, and count=, 
 
 def compressed(condition: Any, x: Any, axis: Any, out: Any, count: Any) -> Any:
     """`compress` on either kind of array."""
+    require_array("compress", x)
     if isinstance(x, np.ndarray):
         if not isinstance(condition, np.ndarray):
             condition = np.asarray(condition)
         _check_condition(condition, x.size if axis is None else x.shape[normal_axis(axis, x.ndim)])
-        return _counted(np.compress(condition, x, axis=axis), out, count)
+        return _counted(np.compress(condition, x, axis=axis), x.size, out, count, condition, x)
     require_device_array("x", x)
     require_device_array("condition", condition)
     if axis is not None:
@@ -64,13 +67,14 @@ def _check_condition(condition: Any, extent: int) -> None:
 
 def nonzeros(x: Any, out: Any, count: Any) -> Any:
     """`nonzero` on either kind of array."""
-    if isinstance(x, (DeviceArray, np.ndarray)) and not x.ndim:
+    require_array("nonzero", x)
+    if not x.ndim:
         raise ValueError("nonzero takes an array with at least one axis: reshape it to (1,)")
-    if out is not None and isinstance(x, (DeviceArray, np.ndarray)) and x.ndim != 1:
+    if out is not None and x.ndim != 1:
         raise ValueError("out= and count= are for arrays with one axis: reshape the array")
     if isinstance(x, np.ndarray):
         found = np.nonzero(x)
-        return found if out is None and count is None else (_counted(found[0], out, count),)
+        return found if out is None and count is None else (_counted(found[0], x.size, out, count, x),)
     require_device_array("x", x)
     work = Work(x)
     if x.ndim != 1:
@@ -91,28 +95,38 @@ def nonzeros(x: Any, out: Any, count: Any) -> Any:
 
 def uniques(x: Any, out: Any, count: Any) -> Any:
     """`unique` on either kind of array."""
+    require_array("unique", x)
     if isinstance(x, np.ndarray):
         ordered = sorted_arrays(x, None, None, None)
         keys = keys_of(ordered, type_of(x))
         is_first = np.ones(keys.size, np.bool_)
         is_first[1:] = keys[1:] != keys[:-1]
-        return _counted(ordered[is_first], out, count)
+        return _counted(ordered[is_first], x.size, out, count, x)
     require_device_array("x", x)
     work = Work(x)
     if out is None:
         work.refuse_in_recording("unique", _REMEDY)
     ordered = work.scratch(x.size, x.type)
     sorted_arrays(x.reshape(x.size), None, 0, ordered)
-    return _selected(work, "unique", select.Selection(None, x.type), (ordered,), x.size, x.size, out, count)
+    how = select.Selection(None, x.type)
+    return _selected(work, "unique", how, (ordered,), x.size, x.size, out, count, given=(x,))
 
 
-def _counted(found: Array, out: Any, count: Any) -> Array:
+def _counted(found: Array, most: int, out: Any, count: Any, *inputs: Any) -> Array:
     """A result of NumPy arrays, at the beginning of `out` where that is given."""
     if (out is None) != (count is None):
         raise TypeError("out= and count= are given together: pass both or neither")
     if out is None:
         return found
-    refuse_shared_on_host("out", out, count)
+    for name, array in (("out", out), ("count", count)):
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{name} is {type_name(array)}; a NumPy array is needed beside NumPy arrays")
+    if count.dtype != np.uint64:
+        raise TypeError(f"count is an array of {count.dtype}; it must be one of uint64")
+    if out.size < most or count.size != 1:
+        raise ValueError(f"out has {out.size} elements and count {count.size}; {most} and 1 are needed")
+    refuse_shared_on_host("out", out, count, *inputs)
+    refuse_shared_on_host("count", count, *inputs)
     delivered(found, out[: found.size])
     count[0] = found.size
     return out  # type: ignore[no-any-return]
@@ -127,8 +141,9 @@ def _selected(
     most: int,
     out: Any,
     count: Any,
+    given: tuple[DeviceArray, ...] | None = None,
 ) -> DeviceArray:
-    """What is kept of `n` elements; with `out` and `count` without waiting."""
+    """What is kept of `n` elements; with `out` and `count` without waiting. The caller gave `given`, or the sources."""
     if (out is None) != (count is None):
         raise TypeError("out= and count= are given together: pass both or neither")
     if out is None:
@@ -145,7 +160,7 @@ def _selected(
     if out.size < most or count.size != 1:
         raise ValueError(f"out has {out.size} elements and count {count.size}; {most} and 1 are needed")
     for each in (out, count):
-        refuse_shared("out or count", each, *sources)
+        refuse_shared("out or count", each, *(given or sources))
     refuse_shared("out", out, count)
     _launch(work, how, sources, n, out, count)
     return out  # type: ignore[no-any-return]

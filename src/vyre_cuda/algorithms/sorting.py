@@ -17,11 +17,10 @@ from vyre_cuda.algorithms.work import (
     index_type,
     normal_axis,
     refuse_shared,
-    refuse_shared_on_host,
+    require_array,
     tiles,
     type_of,
 )
-from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import Type, i64
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -31,7 +30,7 @@ MOST_KEYS = 1 << 31
 
 def sorted_arrays(keys: Any, values: Any, axis: Any, out: Any) -> Any:
     """`sort` on either kind of array."""
-    _require_array("sort", keys)
+    require_array("sort", keys)
     keys, axis = (keys.reshape(keys.size), 0) if axis is None else (keys, normal_axis(axis, keys.ndim))
     if values is not None:
         if isinstance(values, np.ndarray) != isinstance(keys, np.ndarray):
@@ -56,10 +55,10 @@ def sorted_arrays(keys: Any, values: Any, axis: Any, out: Any) -> Any:
 
 def argsorted(x: Any, axis: Any, out: Any) -> Any:
     """`argsort` on either kind of array."""
-    _require_array("argsort", x)
+    require_array("argsort", x)
     x, axis = (x.reshape(x.size), 0) if axis is None else (x, normal_axis(axis, x.ndim))
     if isinstance(x, np.ndarray):
-        return delivered(np.argsort(keys_of(x, type_of(x)), axis=axis, kind="stable"), out)
+        return delivered(np.argsort(keys_of(x, type_of(x)), axis=axis, kind="stable"), out, x)
     work = Work(x)
     places = work.result(x.shape, i64, out, x)
     _sort(work, x, None, axis, work.scratch(x.size, x.type).reshape(x.shape), places)
@@ -72,20 +71,14 @@ def _pair(out: Any) -> tuple[Any, Any]:
     return out
 
 
-def _require_array(name: str, x: Any) -> None:
-    if not isinstance(x, (DeviceArray, np.ndarray)):
-        raise TypeError(f"{name} takes a DeviceArray or a NumPy array, not {type_name(x)}")
-
-
 def _on_host(keys: Array, values: Array | None, axis: int, out: Any) -> Any:
     order = np.argsort(keys_of(keys, type_of(keys)), axis=axis, kind="stable")
     sorted_keys = np.take_along_axis(keys, order, axis=axis)
     if values is None:
-        return delivered(sorted_keys, out)
+        return delivered(sorted_keys, out, keys)
     outs = (None, None) if out is None else _pair(out)
-    if isinstance(outs[0], np.ndarray):
-        refuse_shared_on_host("out", outs[0], values, outs[1])
-    return delivered(sorted_keys, outs[0]), delivered(np.take_along_axis(values, order, axis=axis), outs[1])
+    sorted_values = np.take_along_axis(values, order, axis=axis)
+    return delivered(sorted_keys, outs[0], keys, values, outs[1]), delivered(sorted_values, outs[1], keys, values)
 
 
 # ---- devices --------------------------------------------------------------------------------------------------------

@@ -124,6 +124,11 @@ class Work:
         kernel.launch(*arguments, grid=blocks)
 
 
+def require_array(function: str, x: Any) -> None:
+    if not isinstance(x, (DeviceArray, np.ndarray)):
+        raise TypeError(f"{function} takes a DeviceArray or a NumPy array, not {type_name(x)}")
+
+
 def require_device_array(name: str, array: Any) -> None:
     if not isinstance(array, DeviceArray):
         raise TypeError(f"{name} is {type_name(array)}; a DeviceArray is needed beside device arrays")
@@ -179,8 +184,8 @@ def normal_axis(axis: Any, ndim: int) -> int:
     return int(axis) % ndim
 
 
-def delivered(found: np.ndarray[Any, Any], out: Any) -> np.ndarray[Any, Any]:
-    """A result of NumPy arrays, in `out` where that is given."""
+def delivered(found: np.ndarray[Any, Any], out: Any, *inputs: Any) -> np.ndarray[Any, Any]:
+    """A result of NumPy arrays, in `out` where that is given; it is refused where a device refuses it."""
     if out is None:
         return found
     if not isinstance(out, np.ndarray):
@@ -189,5 +194,6 @@ def delivered(found: np.ndarray[Any, Any], out: Any) -> np.ndarray[Any, Any]:
         raise TypeError(f"out is an array of {out.dtype}; the result has {found.dtype}")
     if out.shape != found.shape:
         raise ValueError(f"out has the shape {out.shape}; the result has {found.shape}")
+    refuse_shared_on_host("out", out, *inputs)
     out[...] = found
     return out

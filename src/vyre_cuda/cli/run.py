@@ -82,9 +82,12 @@ def _check(program: Program, given: Given, grid: Grid | None, save: Sequence[tup
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(f"{error}; {takes_text(program)}") from None
     results = [parameter.name for parameter in calls.result_parameters(program)]
-    for name, _ in save:
+    names: dict[Path, str] = {}
+    for name, path in save:
         if name not in results:
             raise UsageError(f"--out {name}: the results of {program.name} are {', '.join(results) or 'none'}")
+        if (other := names.setdefault(path.absolute(), name)) != name:
+            raise UsageError(f"--out {name}={path}: {other} goes to this file; give each result a file of its own")
 
 
 def _named(program: Program, results: Any) -> dict[str, Array]:

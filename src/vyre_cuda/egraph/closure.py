@@ -10,7 +10,8 @@ import numpy as np
 import vyre_cuda as vc
 from vyre_cuda.egraph import kernels
 from vyre_cuda.egraph.result import Closure, rounds_limit
-from vyre_cuda.egraph.table import Table
+from vyre_cuda.egraph.table import Table, require_table
+from vyre_cuda.errors import type_name
 
 # Slots of the hash table for each row: half of them stay free.
 SLOTS = 2
@@ -40,6 +41,8 @@ def close(table: Table, device: vc.Device, max_rounds: int | None = None) -> Clo
 
     Raises
     ------
+    TypeError
+        Not a `Table` or a `Device`, or `max_rounds` is not an int.
     ValueError
         `max_rounds` is negative.
     ResourceError
@@ -47,6 +50,11 @@ def close(table: Table, device: vc.Device, max_rounds: int | None = None) -> Clo
     UnsupportedError
         The driver has no loops on the device (before CUDA 12.4).
     """
+    require_table("close", table)
+    if not isinstance(device, vc.Device):
+        raise TypeError(
+            f"close takes a Device, not {type_name(device)}: write vc.Device('auto'), or call close_numpy(table)"
+        )
     limit = rounds_limit(max_rounds)
     if not len(table):
         return Closure(table, device.empty(0, vc.u32), np.array([limit > 0, limit > 0], np.uint32))

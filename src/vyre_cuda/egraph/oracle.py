@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vyre_cuda.egraph.result import Closure, rounds_limit
-from vyre_cuda.egraph.table import Column, Table
+from vyre_cuda.egraph.table import Column, Table, require_table
 
 
 def close_numpy(table: Table, max_rounds: int | None = None) -> Closure[Column]:
@@ -31,9 +31,12 @@ def close_numpy(table: Table, max_rounds: int | None = None) -> Closure[Column]:
 
     Raises
     ------
+    TypeError
+        Not a `Table`, or `max_rounds` is not an int.
     ValueError
         `max_rounds` is negative.
     """
+    require_table("close_numpy", table)
     limit = rounds_limit(max_rounds)
     parent = np.arange(table.ids.size, dtype=np.uint32)
     rounds, converged = 0, False

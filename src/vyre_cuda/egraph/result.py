@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vyre_cuda.egraph.table import Table
+from vyre_cuda.errors import type_name
 
 A = TypeVar("A")
 
@@ -77,9 +78,11 @@ def rounds_limit(max_rounds: int | None) -> int:
     """The number of rounds that `max_rounds` allows."""
     if max_rounds is None:
         return MOST_ROUNDS
+    if isinstance(max_rounds, bool) or not isinstance(max_rounds, (int, np.integer)):
+        raise TypeError(f"max_rounds is {type_name(max_rounds)}; it must be an int, or None for no limit")
     if max_rounds < 0:
         raise ValueError(f"max_rounds is {max_rounds}; it must not be negative")
-    return min(max_rounds, MOST_ROUNDS)
+    return min(int(max_rounds), MOST_ROUNDS)
 
 
 def _on_host(array: Any) -> npt.NDArray[np.uint32]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vyre_cuda.egraph.table import Column, Table
+from vyre_cuda.egraph.table import Column, Table, require_table
 
 _START, _GOLDEN, _FACTOR = 0xA24BAED4, 0x9E3779B9, 0x85EBCA6B
 
@@ -23,7 +23,13 @@ def signatures(table: Table) -> Column:
     Returns
     -------
     numpy.ndarray of u32, shape (rows,)
+
+    Raises
+    ------
+    TypeError
+        Not a `Table`.
     """
+    require_table("signatures", table)
     found = _mix(_mix(np.full(len(table), _START, np.uint32), table.ops), table.lengths)
     rows = np.flatnonzero(table.lengths)
     position = 0

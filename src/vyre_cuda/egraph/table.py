@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vyre_cuda.errors import type_name
+
 Column = npt.NDArray[np.uint32]
 
 # Kernels index children by i32, and twice as many slots as there are rows.
@@ -129,6 +131,11 @@ class Table:
         """
         children = names[self.child_index] if self.child_index.size else self.children
         return Table(self.ops, self.offsets, self.lengths, children, names[self.row_index])
+
+
+def require_table(function: str, table: object) -> None:
+    if not isinstance(table, Table):
+        raise TypeError(f"{function} takes a vc.egraph.Table, not {type_name(table)}")
 
 
 def _column(name: str, values: npt.ArrayLike, rows: int | None = None) -> Column:

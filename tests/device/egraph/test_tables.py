@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vyre_cuda as vc
 from tests.device.egraph.tables import table_of
-from vyre_cuda.egraph import Table, close_numpy, signatures
+from vyre_cuda.egraph import Table, close, close_numpy, signatures
 
 pytestmark = pytest.mark.device
 
@@ -146,6 +147,19 @@ def test_damaged_tables_are_refused(name: str) -> None:
 def test_columns_of_other_types_are_refused() -> None:
     with pytest.raises(TypeError, match="ops must be integers, not float64"):
         Table([0.5], [0], [0], [])
+
+
+def test_what_is_no_table_is_refused(device: vc.Device) -> None:
+    table = Table([0], [0], [0], [])
+    for call in (close_numpy, signatures, lambda given: close(given, device)):
+        with pytest.raises(TypeError, match=r"takes a vc\.egraph\.Table, not a list"):
+            call([0])
+    for given in (None, "emulator", 0):
+        with pytest.raises(TypeError, match=r"close takes a Device, not .*: write vc\.Device\('auto'\)"):
+            close(table, given)  # type: ignore[arg-type]
+    for rounds in ("x", 1.5, True):
+        with pytest.raises(TypeError, match="it must be an int, or None for no limit"):
+            close(table, device, rounds)  # type: ignore[arg-type]
 
 
 def test_children_of_no_row_are_not_looked_at() -> None:

@@ -252,6 +252,7 @@ class _OfAddress:
         ({"shape": (-1,)}, ValueError),
         ({"shape": (-2, -5)}, ValueError),
         ({"shape": (2.5, 4)}, TypeError),
+        ({"shape": (2**40, 2**40)}, ValueError),
     ],
 )
 def test_what_cannot_be_taken_is_refused(
@@ -268,6 +269,42 @@ def test_what_cannot_be_taken_is_refused(
     kernel.launch(x, out)
     device.synchronize()
     x.free()
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("data", None, "an address and whether it is read-only"),
+        ("data", 5, "an address"),
+        ("data", ("a", False), "an address"),
+        ("data", (2**64, False), "an address"),
+        ("shape", None, "a tuple of ints"),
+        ("shape", 4, "a tuple of ints"),
+        ("strides", 5, "an int for each axis"),
+        ("strides", (4, 4), "an int for each axis"),
+        ("typestr", None, "the text of a dtype"),
+        ("typestr", 4, "the text of a dtype"),
+        ("version", "3", "versions 2 and 3 are supported"),
+    ],
+)
+def test_a_wrong_entry_of_an_interface_is_named(
+    device: vc.Device, library: Library, name: str, given: Any, message: str
+) -> None:
+    x = library.array(np.zeros(10, F32))
+    x.interface = {name: given}
+
+    with pytest.raises((TypeError, ValueError), match=f"identity: argument x: .*({message}).*: update its library"):
+        device.compile(programs.identity(vc.f32)).launch(x, device.zeros(10, vc.f32))
+    x.free()
+
+
+@pytest.mark.parametrize("interface", [None, 5, "x"])
+def test_an_interface_is_a_dict(device: vc.Device, interface: Any) -> None:
+    class Array:
+        __cuda_array_interface__ = interface
+
+    with pytest.raises(TypeError, match=r"identity: argument x: .* it must be a dict: update its library"):
+        device.compile(programs.identity(vc.f32)).launch(Array(), device.zeros(10, vc.f32))
 
 
 def test_a_misaligned_address_is_refused(device: vc.Device, library: Library) -> None:

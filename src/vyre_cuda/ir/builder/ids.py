@@ -74,4 +74,11 @@ def _lane_id(scope: Scope, _: Sequence[Operand]) -> Value:
     return leaf(scope, Id(scope.index, "lane_id", 0, source), source)
 
 
-lane_id: Value = Unplaced(_lane_id, (), None, caller())  # within the warp: the linear thread number modulo 32
+class _LaneId(Unplaced):
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "<lane_id>"
+
+
+lane_id: Value = _LaneId(_lane_id, (), None, caller())  # within the warp: the linear thread number modulo 32

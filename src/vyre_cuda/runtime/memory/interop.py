@@ -8,8 +8,9 @@ exported array holds the memory until its consumer releases it, and is ordered b
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from vyre_cuda.runtime.memory.shapes import MAX_AXES
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
 
+T = TypeVar("T")
 DLDevice: TypeAlias = tuple[int, int]
 
 # dlpack.h: DLDeviceType and DLDataTypeCode.
@@ -114,33 +116,68 @@ def _described(device: Device, value: Any, stream: Stream | None) -> Foreign:
 
 def _by_interface(value: Any, interface: dict[str, Any]) -> Foreign:
     """Versions 2 and 3: https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html."""
+    if not isinstance(interface, Mapping):
+        raise TypeError(
+            f"the __cuda_array_interface__ of {type_name(value)} is {type_name(interface)}; it must be a dict: update "
+            "its library"
+        )
     version = interface.get("version", 0)
-    if version < 2:
+    if not isinstance(version, int) or version < 2:
         raise ValueError(
             f"__cuda_array_interface__ of version {version}; versions 2 and 3 are supported: update its library"
         )
     if interface.get("mask") is not None:
         raise ValueError("an array with a mask; kernels take plain arrays: fill it first, and pass the result")
-    address, read_only = interface["data"]
+    address, read_only = _field(value, interface, "data", "an address and whether it is read-only", _data)
     source = interface.get("stream")
     if source == 0:
         raise ValueError("__cuda_array_interface__ names stream 0, which the protocol forbids: 1 is the legacy stream")
-    dtype = np.dtype(interface["typestr"])
+    dtype: np.dtype[Any] = _field(value, interface, "typestr", "the text of a dtype", _dtype)
     if not dtype.isnative:
         raise TypeError(f"an array of {dtype}, in another byte order than this machine's: convert it first")
-    strides = interface.get("strides")
-    shape = tuple(map(index, interface["shape"]))
+    shape = _field(value, interface, "shape", "a tuple of ints", _ints)
+    strides = None
+    if interface.get("strides") is not None:
+        strides = _field(
+            value, interface, "strides", "None, or an int for each axis", lambda given: _ints(given, len(shape))
+        )
     if any(extent < 0 for extent in shape):
         raise ValueError(f"__cuda_array_interface__ with the shape {shape}; an extent cannot be negative")
-    return Foreign(
-        int(address or 0),
-        shape,
-        None if strides is None else tuple(strides),
-        dtype,
-        bool(read_only),
-        source,
-        value,
-    )
+    if math.prod(shape) * dtype.itemsize > 2**64 - 1 - address:
+        raise ValueError(f"__cuda_array_interface__ with the shape {shape}; it goes beyond the last address")
+    return Foreign(address, shape, strides, dtype, read_only, source, value)
+
+
+def _field(value: Any, interface: Mapping[str, Any], name: str, what: str, read: Callable[[Any], T]) -> T:
+    """An entry of `__cuda_array_interface__`; one that is missing reads as None."""
+    given = interface.get(name)
+    try:
+        return read(given)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"the __cuda_array_interface__ of {type_name(value)} has {given!r} as its {name!r}; it must be {what}: "
+            "update its library"
+        ) from None
+
+
+def _data(given: Any) -> tuple[int, bool]:
+    address, read_only = given
+    if not 0 <= (at := index(address or 0)) < 2**64:
+        raise ValueError
+    return at, bool(read_only)
+
+
+def _dtype(given: Any) -> np.dtype[Any]:
+    if not isinstance(given, str):  # NumPy takes None for f64
+        raise TypeError
+    return np.dtype(given)
+
+
+def _ints(given: Any, count: int | None = None) -> tuple[int, ...]:
+    found = tuple(map(index, given))
+    if count not in (None, len(found)):
+        raise ValueError
+    return found
 
 
 # ---- DLPack ----------------------------------------------------------------------------------------------------------
