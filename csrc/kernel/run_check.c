@@ -71,9 +71,10 @@ static vyc_status check_overlap(const vyc_prepared *prepared, const vyc_run *run
     const uint64_t b_begin = b->buffer->address + b->offset;
     if (a_begin < b_begin + bytes_of(prepared, run, j) && b_begin < a_end)
       return vyc__fail(VYC_E_INVALID, "run",
-                       "arrays %u and %u of the arguments (from 0, without scalars) overlap, and "
-                       "the kernel writes to one of them: give it arrays that share no memory",
-                       i < j ? i : j, i < j ? j : i);
+                       "%s and %s of %s overlap, and the kernel writes to one of them: give it "
+                       "arrays that share no memory",
+                       vyc__array_text(prepared->called, i < j ? i : j).text,
+                       vyc__array_text(prepared->called, i < j ? j : i).text, prepared->name);
   }
   return VYC_OK;
 }

@@ -211,10 +211,11 @@ __attribute__((cold, noinline)) static vyc_status fail_meeting(const vyc_many *m
   if (first->row == second->row)
     return vyc__in_row(vyc__launch_check(many->prepared, &run), first->row);
   return vyc__fail(VYC_E_INVALID, "launch",
-                   "rows %u and %u share memory that one of them writes: argument %u of row %u "
-                   "and argument %u of row %u; launch one of them in another call",
-                   first->row, second->row, first->argument, first->row, second->argument,
-                   second->row);
+                   "rows %u and %u share memory that one of them writes: %s of row %u and %s of "
+                   "row %u; launch one of them in another call",
+                   first->row, second->row,
+                   vyc__array_text(many->prepared->called, first->argument).text, first->row,
+                   vyc__array_text(many->prepared->called, second->argument).text, second->row);
 }
 
 /* In order of addresses. */

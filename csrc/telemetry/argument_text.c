@@ -8,12 +8,13 @@
 
 #include "room.h"
 
-/* An argument whose place in the block is noted. */
 struct vyc_shown {
-  const char *name; /* NULL: none */
+  const char *name; /* empty: none */
+  uint32_t index; /* among the bindings or the scalars */
+  bool is_pointer;
+  bool is_noted; /* its place in the block is, and the rest is for that */
   uint8_t type; /* VYC_TYPE_...; 0: not known */
   uint8_t offset, size;
-  bool is_pointer;
   uint8_t count_offset, count_size; /* of an array: where its number of elements is; size 0: not */
 };
 
@@ -50,10 +51,12 @@ static const char *label_name(const vyc_prepared_desc *desc, const vyc_parameter
 
 static void fill(vyc_shown *shown, const vyc_prepared_desc *desc, const vyc_parameter *p) {
   const vyc_label *label = label_of(desc, p);
-  *shown = (vyc_shown){.type = label == NULL ? 0 : (uint8_t)label->type,
-                       .offset = (uint8_t)p->offset,
-                       .size = (uint8_t)p->size,
-                       .is_pointer = p->kind == VYC_PARAMETER_POINTER};
+  *shown = (vyc_shown){.index = p->index, .is_pointer = p->kind == VYC_PARAMETER_POINTER};
+  if (!is_noted(p)) return;
+  shown->is_noted = true;
+  shown->type = label == NULL ? 0 : (uint8_t)label->type;
+  shown->offset = (uint8_t)p->offset;
+  shown->size = (uint8_t)p->size;
   for (uint32_t i = 0; shown->is_pointer && i < desc->parameter_count; i++) {
     const vyc_parameter *size = &desc->parameters[i];
     if (size->kind != VYC_PARAMETER_SIZE || size->index != p->index || !is_noted(size)) continue;
@@ -78,7 +81,6 @@ vyc_status vyc__labels_make(vyc_shown **shown_out, uint32_t *count_out, bool *mo
     const vyc_parameter *p = &desc->parameters[i];
     if (!is_argument(p)) continue;
     *more_out |= !is_noted(p);
-    if (!is_noted(p)) continue;
     count++;
     bytes += strlen(label_name(desc, p)) + 1;
   }
@@ -89,7 +91,7 @@ vyc_status vyc__labels_make(vyc_shown **shown_out, uint32_t *count_out, bool *mo
   *count_out = count;
   for (uint32_t i = 0; i < desc->parameter_count; i++) {
     const vyc_parameter *p = &desc->parameters[i];
-    if (!is_argument(p) || !is_noted(p)) continue;
+    if (!is_argument(p)) continue;
     const size_t length = strlen(label_name(desc, p)) + 1;
     fill(shown, desc, p);
     shown->name = memcpy(text, label_name(desc, p), length);
@@ -193,13 +195,28 @@ void vyc__labels_text(char *to, size_t bytes, const vyc_name *name, const uint64
   to[0] = '\0';
   for (uint32_t i = 0; i < name->shown_count; i++) {
     const vyc_shown *shown = &name->shown[i];
-    add(&l, "%s%s%s", i == 0 ? " with " : ", ", shown->name, shown->name[0] == '\0' ? "" : "=");
+    if (!shown->is_noted) continue;
+    add(&l, "%s%s%s", l.used == 0 ? " with " : ", ", shown->name,
+        shown->name[0] == '\0' ? "" : "=");
     if (shown->is_pointer)
       add_array(&l, shown, words);
     else
       add_scalar(&l, shown->type, shown->size, bits_at(words, shown->offset, shown->size));
   }
-  if (name->more) add(&l, "%s", name->shown_count == 0 ? "" : ", ...");
+  if (name->more) add(&l, "%s", l.used == 0 ? "" : ", ...");
+}
+
+vyc_array_text vyc__array_text(const vyc_name *name, uint32_t binding) {
+  vyc_array_text made;
+  line l = {made.text, sizeof made.text, 0};
+  for (uint32_t i = 0; i < name->shown_count; i++) {
+    const vyc_shown *shown = &name->shown[i];
+    if (!shown->is_pointer || shown->index != binding || shown->name[0] == '\0') continue;
+    add(&l, "`%s`", shown->name);
+    return made;
+  }
+  add(&l, "array %" PRIu32, binding);
+  return made;
 }
 
 void vyc__scalar_text(char *to, size_t bytes, uint32_t type, uint32_t size, uint64_t bits) {

@@ -114,11 +114,16 @@ static inline const vyc_name *vyc__noted_as(const vyc_name *name) {
 vyc_status vyc__labels_check(const vyc_prepared_desc *desc);
 /* A number of this VYC_TYPE_... and of `size` bytes, as the text shows it; 0: in hexadecimal. */
 void vyc__scalar_text(char *to, size_t bytes, uint32_t type, uint32_t size, uint64_t bits);
-/* What is noted of the arguments, one allocation, for free(). VYC_E_MEMORY, recorded. */
+/* What is known of the arguments, one allocation, for free(). VYC_E_MEMORY, recorded. */
 vyc_status vyc__labels_make(vyc_shown **shown_out, uint32_t *count_out, bool *more_out,
                             const vyc_prepared_desc *desc);
 /* " with x=float32[256] at 0x7f0a00000000, a=2.5"; empty: there are none to tell. */
 void vyc__labels_text(char *to, size_t bytes, const vyc_name *name, const uint64_t *words);
+typedef struct vyc_array_text {
+  char text[80];
+} vyc_array_text;
+/* "`x`", the name of an array; "array 2", from 0 and without scalars, where it has none. */
+vyc_array_text vyc__array_text(const vyc_name *name, uint32_t binding);
 
 /* ---- call_site.c ---- */
 

@@ -46,3 +46,15 @@ def test_an_update_with_arrays_that_overlap_changes_nothing(device: vc.Device, *
         graph.update(x=out)
     graph.replay()
     np.testing.assert_array_equal(data.numpy(), [*np.arange(HALF), *np.arange(HALF) + 2])
+
+
+def test_rows_that_are_recorded_may_have_names_and_one_that_is_refused_is_named(device: vc.Device) -> None:
+    kernel = device.compile(scaled())
+    names = [p.name for p in kernel.program.parameters]
+    data, out = ramp(device), device.zeros(HALF, vc.f32)
+    with device.record() as graph:
+        kernel.launch_many([dict(zip(names, (data[:HALF], out, 1.0, 1.0), strict=True))])
+        with pytest.raises(ValueError, match=f"^row 1: `{names[0]}` and `{names[1]}` of scaled"):
+            kernel.launch_many([(out, data[:HALF], 1.0, 0.0), (data[:HALF], data[1 : HALF + 1], 1.0, 0.0)])
+    graph.replay()
+    np.testing.assert_array_equal(out.numpy(), np.arange(HALF, dtype=F32) + 1)

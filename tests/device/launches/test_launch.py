@@ -33,7 +33,7 @@ def test_launches_run_in_call_order(device: vc.Device) -> None:
     np.testing.assert_array_equal(np.full(500, 50), h.numpy())
 
 
-def test_arrays_that_overlap_are_named_by_their_places_among_arrays(device: vc.Device) -> None:
+def test_arrays_that_overlap_are_named(device: vc.Device) -> None:
     @vc.kernel
     def shifted(x: vc.In[vc.f32], by: vc.f32, out: vc.Out[vc.f32]):  # type: ignore[no-untyped-def]
         i = vc.global_id.x
@@ -41,8 +41,19 @@ def test_arrays_that_overlap_are_named_by_their_places_among_arrays(device: vc.D
             out[i] = x[i] + by
 
     x = device.zeros(10, vc.f32)
-    with pytest.raises(ValueError, match=r"arrays 0 and 1 .* overlap, .*: give it arrays that share no memory"):
+    with pytest.raises(ValueError, match=r"`x` and `out` of shifted .* overlap, .*: give it arrays that share"):
         shifted.on(device).launch(x[:6], 1.0, x[4:])
+
+
+def test_arrays_that_overlap_are_named_however_many_there_are(device: vc.Device) -> None:
+    b = vc.Builder("many")
+    for number in range(9):
+        b.inout(f"x{number}", vc.f32)[0] = 1.0
+    kernel = device.compile(b.build())
+    xs = [device.zeros(4, vc.f32) for _ in range(9)]
+
+    with pytest.raises(ValueError, match="`x7` and `x8` of many"):
+        kernel.launch(*xs[:8], xs[7][1:])
 
 
 def test_every_launch_sees_its_own_scalar(device: vc.Device) -> None:

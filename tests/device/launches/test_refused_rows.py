@@ -30,7 +30,7 @@ def test_rows_that_write_the_same_memory_are_refused(device: vc.Device) -> None:
     rows = saxpy_rows(device, (100,) * 8)
     rows[6] = (*rows[6][:2], rows[2][2], 1.0)
 
-    refused(device, rows, ValueError, "rows 2 and 6 share memory that one of them writes")
+    refused(device, rows, ValueError, "rows 2 and 6 share memory that one of them writes: `out` of row 2 and `out`")
     np.testing.assert_array_equal(7, rows[2][2].numpy())
 
 

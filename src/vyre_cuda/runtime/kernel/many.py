@@ -30,8 +30,8 @@ def launch_many(kernel: Kernel, rows: Any, stream: Any, grid: Any) -> None:
         _launch(kernel, listed, stream, grid)
         return
     if kernel.device._recorder() is not None:
-        for row in listed:
-            kernel.launch(*row, stream=stream, grid=grid)
+        for number, row in enumerate(listed):
+            _record(kernel, number, row, stream, grid)
         return
     watch = kernel.device._watch
     with watch.profiled(RESIDENT, kernel.program.name):
@@ -39,6 +39,14 @@ def launch_many(kernel: Kernel, rows: Any, stream: Any, grid: Any) -> None:
             for row in listed:
                 watch.note(kernel.program.name, (p.name for p in kernel.program.parameters), row, {})
         _launch(kernel, listed, stream, grid)
+
+
+def _record(kernel: Kernel, number: int, row: Any, stream: Any, grid: Any) -> None:
+    try:
+        args, kwargs = taken_apart(kernel.program, row)
+        kernel.launch(*args, stream=stream, grid=grid, **kwargs)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(f"row {number}: {error}") from error
 
 
 def _launch(kernel: Kernel, rows: tuple[Any, ...], stream: Any, grid: Any) -> None:
