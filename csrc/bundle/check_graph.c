@@ -11,7 +11,10 @@ typedef struct reader {
   const char *name;
   vyc_cursors *cursors;
   const vyc_disk_kernel *entry; /* of the launches as one that are being read */
+  const vyc_disk_graph_step *rows; /* the step that they began with */
+  uint32_t members; /* kernels of the entry */
   uint32_t member, member_count; /* the kernel of the last of them, how many there were */
+  uint32_t placed, written; /* arrays of the entry that came up; a bit for each that is written */
   bool has_other; /* VYC_STEP_OTHERWISE was read */
 } reader;
 
@@ -102,14 +105,19 @@ static bool is_scalar(const reader *r, const vyc_bundle_value *v, uint32_t type)
                                      : v->kind == VYC_VALUE_BITS && v->index == 0 && v->count == 0;
 }
 
+static const vyc_disk_parameter *parameter_at(const reader *r, const vyc_disk_kernel *kernel,
+                                              uint32_t index) {
+  return vyc__bundle_row(r->bundle, VYC_SECTION_PARAMETERS, kernel->parameters.first + index,
+                         sizeof(vyc_disk_parameter));
+}
+
 static bool is_launch(const reader *r, const vyc_disk_graph_step *step) {
   const vyc_disk_kernel *kernel = NULL;
   if (step->kernel >= r->bundle->tables[VYC_SECTION_KERNELS].count) return false;
   kernel = vyc__bundle_row(r->bundle, VYC_SECTION_KERNELS, step->kernel, sizeof *kernel);
   if (step->values.count != kernel->parameters.count || step->type != 0) return false;
   for (uint32_t i = 0; i < kernel->parameters.count; i++) {
-    const vyc_disk_parameter *p =
-        vyc__bundle_row(r->bundle, VYC_SECTION_PARAMETERS, kernel->parameters.first + i, sizeof *p);
+    const vyc_disk_parameter *p = parameter_at(r, kernel, i);
     const vyc_bundle_value *value = value_at(r, step, i);
     if (p->role == VYC_ROLE_SCALAR ? !is_scalar(r, value, p->type) : !is_array(r, value, p->type))
       return false;
@@ -138,7 +146,7 @@ static bool is_step(const reader *r, const vyc_disk_graph_step *step) {
     return step->values.count == 2 && is_span(r, value_at(r, step, 0), step->type) &&
            is_scalar(r, value_at(r, step, 1), step->type);
   case VYC_STEP_REPEAT: return is_repeat(r, step);
-  case VYC_STEP_ROWS:
+  case VYC_STEP_ROWS: return step->type == 0;
   case VYC_STEP_OTHERWISE:
   case VYC_STEP_END: return step->values.count == 0 && step->type == 0;
   default: return false;
@@ -147,33 +155,72 @@ static bool is_step(const reader *r, const vyc_disk_graph_step *step) {
 
 /* ---- launches as one ------------------------------------------------------------------------- */
 
+/* A symbol for each array of the entry; not in the other form, where arrays may have any size. */
+static bool has_arrays(const reader *r) {
+  const uint32_t arrays = r->entry->parameters.count - r->members;
+  if (r->rows->values.count != arrays || (arrays > 0 && r->has_other)) return false;
+  for (uint32_t i = 0; i < arrays; i++) {
+    const vyc_bundle_value *value = value_at(r, r->rows, i);
+    const uint32_t type = parameter_at(r, r->entry, r->members + i)->type;
+    if (value->kind != VYC_VALUE_SYMBOL || !is_symbol(r, value, VYC_SYMBOL_ARRAY, type))
+      return false;
+  }
+  return true;
+}
+
 static bool begin_rows(reader *r, const vyc_disk_graph_step *step) {
   if (step->kernel >= r->bundle->tables[VYC_SECTION_KERNELS].count) return false;
   r->entry = vyc__bundle_row(r->bundle, VYC_SECTION_KERNELS, step->kernel, sizeof *r->entry);
-  r->member = r->member_count = 0;
-  return (r->entry->flags & VYC_KERNEL_ROWS) != 0;
+  r->rows = step;
+  r->member = r->member_count = r->placed = r->written = 0;
+  if ((r->entry->flags & VYC_KERNEL_ROWS) == 0) return false;
+  r->members = r->entry->parameters.count - vyc__bundle_buffers(r->bundle, r->entry);
+  return has_arrays(r);
 }
 
-static bool has_symbol(const reader *r, const vyc_disk_graph_step *step) {
-  for (uint32_t i = 0; i < step->values.count; i++)
-    if (value_at(r, step, i)->kind == VYC_VALUE_SYMBOL) return true;
-  return false;
+/* Arrays of the entry are in the order in which launches first have them. */
+static bool is_placed_array(reader *r, const vyc_bundle_value *value, uint32_t role) {
+  uint32_t place = 0;
+  while (place < r->placed && value_at(r, r->rows, place)->index != value->index) place++;
+  if (place == r->rows->values.count || value_at(r, r->rows, place)->index != value->index)
+    return false;
+  if (place == r->placed) r->placed++;
+  if (role != VYC_ROLE_IN) r->written |= UINT32_C(1) << place;
+  return true;
+}
+
+static bool has_places(reader *r, const vyc_disk_graph_step *step) {
+  const vyc_disk_kernel *kernel =
+      vyc__bundle_row(r->bundle, VYC_SECTION_KERNELS, step->kernel, sizeof *kernel);
+  for (uint32_t i = 0; i < step->values.count; i++) {
+    const uint32_t role = parameter_at(r, kernel, i)->role;
+    const vyc_bundle_value *value = value_at(r, step, i);
+    if (value->kind != VYC_VALUE_SYMBOL) continue;
+    if (role == VYC_ROLE_SCALAR || !is_placed_array(r, value, role)) return false;
+  }
+  return true;
 }
 
 /* Those of each kernel of the entry, in its order, at least one each. */
 static bool is_row(reader *r, const vyc_disk_graph_step *step) {
-  if (step->kind != VYC_STEP_LAUNCH || has_symbol(r, step)) return false;
+  if (step->kind != VYC_STEP_LAUNCH || !has_places(r, step)) return false;
   if (r->member_count > 0 && vyc__bundle_member(r->bundle, r->entry, r->member) != step->kernel) {
     r->member++;
     r->member_count = 0;
   }
   r->member_count++;
-  return r->member < r->entry->parameters.count &&
+  return r->member < r->members &&
          vyc__bundle_member(r->bundle, r->entry, r->member) == step->kernel;
 }
 
+/* All kernels and arrays of the entry came up, and what is written may be. */
 static bool end_rows(reader *r) {
-  const bool whole = r->member_count > 0 && r->member + 1 == r->entry->parameters.count;
+  const uint32_t arrays = r->rows->values.count;
+  bool whole = r->member_count > 0 && r->member + 1 == r->members && r->placed == arrays;
+  for (uint32_t i = 0; i < arrays; i++) {
+    const bool is_written = (r->written >> i & 1) != 0;
+    whole &= (parameter_at(r, r->entry, r->members + i)->role == VYC_ROLE_INOUT) == is_written;
+  }
   r->entry = NULL;
   return whole;
 }
@@ -225,10 +272,39 @@ static bool is_condition(const reader *r, const vyc_disk_condition *row) {
          row->count <= INT64_MAX / bytes && row->value <= INT64_MAX - row->count * bytes;
 }
 
+/* Of these, which are in the order of their symbols. */
+static bool has_condition(const vyc_disk_condition *rows, uint64_t count, uint32_t symbol) {
+  uint64_t low = 0, high = count;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (rows[middle].symbol == symbol) return true;
+    if (rows[middle].symbol < symbol)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return false;
+}
+
+/* A table of launches is made for arrays of these sizes. */
+static vyc_status check_places(const reader *r, const vyc_disk_condition *rows, uint64_t count) {
+  const vyc_disk_range range = r->graph->steps;
+  for (uint32_t i = 0; i < range.count; i++) {
+    const vyc_disk_graph_step *step =
+        vyc__bundle_row(r->bundle, VYC_SECTION_GRAPH_STEPS, range.first + i, sizeof *step);
+    for (uint32_t v = 0; step->kind == VYC_STEP_ROWS && v < step->values.count; v++)
+      VYC_DEMAND(has_condition(rows, count, value_at(r, step, v)->index),
+                 "graph %s: a symbol of the launches as one from step %u on has no condition",
+                 r->name, i);
+  }
+  return VYC_OK;
+}
+
 /* The rows of this graph are those that come next. A graph has them if it has two forms. */
 static vyc_status check_conditions(const reader *r, uint32_t graph) {
   const vyc_table *table = &r->bundle->tables[VYC_SECTION_CONDITIONS];
   uint64_t *next = &r->cursors->next[VYC_SECTION_CONDITIONS];
+  const uint64_t first = *next;
   const vyc_disk_condition *rows = table->rows;
   uint32_t least = 0;
   for (; *next < table->count && rows[*next].graph == graph; ++*next) {
@@ -240,7 +316,7 @@ static vyc_status check_conditions(const reader *r, uint32_t graph) {
   VYC_DEMAND((least > 0) == r->has_other,
              "graph %s: it has conditions but only one form, or two forms without conditions",
              r->name);
-  return VYC_OK;
+  return check_places(r, rows + first, *next - first);
 }
 
 vyc_status vyc__bundle_graphs_check(const vyc_bundle *bundle, vyc_cursors *cursors) {

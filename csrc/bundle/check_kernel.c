@@ -243,10 +243,14 @@ static bool is_flags(uint32_t flags) {
          ((flags & entries) == 0 || (flags & VYC_KERNEL_CLEARS) == 0);
 }
 
-/* The entry for many launches has a scalar for each of its kernels. */
+/* The entry for many launches has a scalar for each of its kernels, and then arrays. */
 static bool is_entry(const reader *r) {
   if ((r->kernel->flags & VYC_KERNEL_ROWS) == 0) return true;
-  return r->buffers == 0 && r->scalars >= 1 && r->scalars <= VYC_MOST_OF_ENTRY;
+  for (uint32_t i = 0; i < r->kernel->parameters.count; i++) {
+    const uint32_t role = parameter_at(r, i)->role;
+    if ((role == VYC_ROLE_SCALAR) != (i < r->scalars) || role == VYC_ROLE_OUT) return false;
+  }
+  return r->scalars >= 1 && r->scalars <= VYC_MOST_OF_ENTRY && r->buffers <= VYC_MOST_ENTRY_ARRAYS;
 }
 
 /* It writes an array of 4-byte elements (vyc_rows.clearing). */

@@ -53,8 +53,10 @@ vyc_disk_range vyc__bundle_known(const vyc_bundle *bundle, uint32_t kernel);
 vyc_known vyc__bundle_known_at(const vyc_bundle *bundle, const vyc_disk_kernel *kernel,
                                uint32_t row);
 
-/* The kernels of an entry for many launches as one. */
+/* The kernels of an entry for many launches as one, whose parameters come first, and the arrays
+ * that a launch of it has. */
 #define VYC_MOST_OF_ENTRY 16u
+#define VYC_MOST_ENTRY_ARRAYS 16u
 /* The number of the kernel whose name parameter `index` of an entry has; UINT32_MAX: there is no
  * such kernel, or it is an entry itself. */
 uint32_t vyc__bundle_member(const vyc_bundle *bundle, const vyc_disk_kernel *entry, uint32_t index);

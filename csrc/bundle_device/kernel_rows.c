@@ -8,31 +8,53 @@
 /* ---- entries --------------------------------------------------------------------------------- */
 
 /* What every entry takes (vyc_prepared_launch_many, vyc_graph_add_tables): the table, then scalars
- * of 32 bits. */
-enum { TABLE_BYTES = 8, ROW_BYTES = 16, WORDS = 5, WORD_BYTES = 4 };
+ * of 32 bits, and then the arrays in places. */
+enum { ADDRESS_BYTES = 8, ROW_BYTES = 16, WORDS = 5, WORD_BYTES = 4 };
+
+typedef struct block {
+  vyc_parameter parameters[1 + WORDS + VYC_MOST_OF_ENTRY + VYC_MOST_ENTRY_ARRAYS];
+  vyc_binding bindings[1 + VYC_MOST_ENTRY_ARRAYS];
+  uint32_t parameter_count, binding_count, bytes;
+} block;
+
+static void add_array(block *made, uint32_t role, uint32_t element_bytes) {
+  const uint32_t offset = (made->bytes + ADDRESS_BYTES - 1) / ADDRESS_BYTES * ADDRESS_BYTES;
+  made->parameters[made->parameter_count++] = (vyc_parameter){.kind = VYC_PARAMETER_POINTER,
+                                                              .index = made->binding_count,
+                                                              .offset = offset,
+                                                              .size = ADDRESS_BYTES};
+  made->bindings[made->binding_count++] =
+      (vyc_binding){.role = role, .element_bytes = element_bytes};
+  made->bytes = offset + ADDRESS_BYTES;
+}
+
+static void add_words(block *made, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++, made->bytes += WORD_BYTES)
+    made->parameters[made->parameter_count++] = (vyc_parameter){
+        .kind = VYC_PARAMETER_SCALAR, .index = i, .offset = made->bytes, .size = WORD_BYTES};
+}
 
 vyc_status vyc__rows_entry_prepare(vyc_bundled_kernel *entry, vyc_module *module,
                                    const vyc_disk_variant *v, uint64_t tag) {
-  vyc_parameter parameters[1 + WORDS + VYC_MOST_OF_ENTRY] = {
-      {.kind = VYC_PARAMETER_POINTER, .size = TABLE_BYTES}};
-  const vyc_binding table = {.role = VYC_ROLE_IN, .element_bytes = ROW_BYTES};
-  const uint32_t scalars = WORDS + entry->row->parameters.count - 1;
-  for (uint32_t i = 0; i < scalars; i++)
-    parameters[1 + i] = (vyc_parameter){.kind = VYC_PARAMETER_SCALAR,
-                                        .index = i,
-                                        .offset = TABLE_BYTES + WORD_BYTES * i,
-                                        .size = WORD_BYTES};
+  const uint32_t words = WORDS + entry->scalars - 1;
+  block made = {.bytes = 0};
+  add_array(&made, VYC_ROLE_IN, ROW_BYTES);
+  add_words(&made, words);
+  for (uint32_t i = 0; i < entry->buffers; i++) {
+    const vyc_disk_parameter *p = &entry->parameters[entry->scalars + i];
+    add_array(&made, p->role, vyc__type_bytes(p->type));
+  }
   const vyc_prepared_desc desc = {
       .struct_size = sizeof desc,
       .block = {entry->row->block[0], entry->row->block[1], entry->row->block[2]},
       .dynamic_shared_bytes = v->dynamic_shared_bytes,
-      .parameter_bytes = TABLE_BYTES + WORD_BYTES * scalars,
-      .parameter_count = 1 + scalars,
-      .binding_count = 1,
-      .scalar_count = scalars,
+      .parameter_bytes = made.bytes,
+      .parameter_count = made.parameter_count,
+      .binding_count = made.binding_count,
+      .scalar_count = words,
       .entry = vyc__bundle_text(entry->bundle, v->entry),
-      .parameters = parameters,
-      .bindings = &table,
+      .parameters = made.parameters,
+      .bindings = made.bindings,
       .tag = tag,
       .name = vyc__bundle_text(entry->bundle, entry->row->name),
   };
@@ -54,7 +76,7 @@ vyc_status vyc__rows_entry_load(vyc_prepared **entry_out, vyc_context *context, 
   vyc_bundled_kernel *entry = NULL;
   VYC_TRY(vyc__bundled_load(&entry, (vyc_compiler_log){NULL, 0}, context, bundle, index, 0));
   vyc_status status = VYC_OK;
-  for (uint32_t i = 0; i < entry->row->parameters.count && status == VYC_OK; i++) {
+  for (uint32_t i = 0; i < entry->scalars && status == VYC_OK; i++) {
     const uint32_t member = vyc__bundle_member(bundle, entry->row, i);
     if (member == UINT32_MAX || !is_entry_of(entry, kernels[member]))
       status =

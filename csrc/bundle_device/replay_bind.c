@@ -3,6 +3,12 @@
 
 #include "room.h"
 
+uint32_t vyc__replay_behind(const vyc_replay *replay, uint32_t step) {
+  if (vyc__replay_step(replay, step)->kind == VYC_STEP_ROWS)
+    while (vyc__replay_step(replay, step)->kind != VYC_STEP_END) step++;
+  return step + 1;
+}
+
 bool vyc__replay_has_symbols(const vyc_replay *replay, uint32_t step) {
   const vyc_disk_graph_step *row = vyc__replay_step(replay, step);
   const vyc_bundle_value *values = vyc__replay_values(replay, row);
@@ -69,6 +75,19 @@ static vyc_status bind_launch(const vyc_replay *replay, vyc_bound *bound,
   return vyc_bundled_kernel_resolve(replay->kernels[step->kernel], &bound->run);
 }
 
+/* As a change of such a step has them. */
+static vyc_status bind_rows(const vyc_replay *replay, vyc_bound *bound, const vyc_meaning *meanings,
+                            const vyc_disk_graph_step *step) {
+  const vyc_bundle_value *values = vyc__replay_values(replay, step);
+  for (uint32_t i = 0; i < step->values.count; i++)
+    bound->arguments[i] = argument_of(replay, meanings, &values[i]);
+  bound->run = (vyc_run){.struct_size = sizeof bound->run,
+                         .argument_count = step->values.count,
+                         .arguments = bound->arguments,
+                         .timeout_ns = -1};
+  return VYC_OK;
+}
+
 static vyc_status bind_copy(const vyc_replay *replay, vyc_bound *bound, const vyc_meaning *meanings,
                             const vyc_disk_graph_step *step) {
   const vyc_bundle_value *values = vyc__replay_values(replay, step);
@@ -111,6 +130,7 @@ vyc_status vyc__replay_bind(const vyc_replay *replay, vyc_bound *bound, const vy
   const vyc_disk_graph_step *row = vyc__replay_step(replay, step);
   switch (row->kind) {
   case VYC_STEP_LAUNCH: return bind_launch(replay, bound, meanings, row);
+  case VYC_STEP_ROWS: return bind_rows(replay, bound, meanings, row);
   case VYC_STEP_COPY: return bind_copy(replay, bound, meanings, row);
   default: return bind_fill(replay, bound, meanings, row);
   }

@@ -35,21 +35,24 @@ static vyc_status add_step(const vyc_replay *replay, vyc_graph *graph, vyc_bound
 typedef struct tables {
   vyc_prepared *prepared[VYC_MOST_OF_ENTRY];
   vyc_rows rows[VYC_MOST_OF_ENTRY];
+  const uint8_t *places_of[VYC_MOST_OF_ENTRY];
   uint32_t count;
   vyc_argument *arguments;
   uint64_t *scalars;
   uint32_t *grids;
+  uint8_t *places; /* of the arguments, as in vyc_graph_add_tables_with */
 } tables;
 
 /* Room for all launches from `first` to before `end`. */
 static vyc_status make_room(const vyc_replay *replay, tables *made, uint32_t first, uint32_t end) {
   size_t values = 0;
   for (uint32_t i = first; i < end; i++) values += vyc__replay_step(replay, i)->values.count;
-  made->arguments = calloc(1, values * (sizeof(vyc_argument) + sizeof(uint64_t)) +
+  made->arguments = calloc(1, values * (sizeof(vyc_argument) + sizeof(uint64_t) + 1) +
                                   (end - first) * 3 * sizeof(uint32_t) + 1);
   if (made->arguments == NULL) return vyc__fail(VYC_E_MEMORY, "replay", "out of host memory");
   made->scalars = (uint64_t *)(void *)(made->arguments + values);
   made->grids = (uint32_t *)(void *)(made->scalars + values);
+  made->places = (uint8_t *)(made->grids + (size_t)(end - first) * 3);
   return VYC_OK;
 }
 
@@ -57,6 +60,7 @@ static vyc_status make_room(const vyc_replay *replay, tables *made, uint32_t fir
 static void begin_table(const vyc_replay *replay, tables *made, const vyc_bound *bound,
                         const uint32_t *grids, uint32_t kernel) {
   made->prepared[made->count] = vyc__bundled_borrow(replay->kernels[kernel]);
+  made->places_of[made->count] = made->places + (bound->arguments - made->arguments);
   made->rows[made->count++] = (vyc_rows){.struct_size = sizeof(vyc_rows),
                                          .argument_count = bound->run.argument_count,
                                          .scalar_count = bound->run.scalar_count,
@@ -67,7 +71,21 @@ static void begin_table(const vyc_replay *replay, tables *made, const vyc_bound 
                                          .many_clearing = replay->many_clearing};
 }
 
-/* The loader has checked that the launches of each kernel are together. */
+/* Which arrays of the entry stand for those of a launch. */
+static void put_places(const vyc_replay *replay, uint8_t *places, const vyc_disk_graph_step *rows,
+                       const vyc_disk_graph_step *launch) {
+  const vyc_bundle_value *arrays = vyc__replay_values(replay, rows);
+  const vyc_bundle_value *values = vyc__replay_values(replay, launch);
+  const vyc_disk_parameter *parameters = replay->kernels[launch->kernel]->parameters;
+  for (uint32_t i = 0; i < launch->values.count; i++) {
+    if (values[i].kind != VYC_VALUE_SYMBOL) continue;
+    uint8_t *place = &places[parameters[i].slot];
+    for (*place = 1; arrays[*place - 1].index != values[i].index;) ++*place;
+  }
+}
+
+/* The loader has checked that the launches of each kernel are together, and that symbols are among
+ * the arrays of their entry. */
 static vyc_status fill_tables(const vyc_replay *replay, tables *made, const vyc_meaning *meanings,
                               uint32_t first, uint32_t end) {
   vyc_bound bound = {.arguments = made->arguments, .scalars = made->scalars};
@@ -78,6 +96,8 @@ static vyc_status fill_tables(const vyc_replay *replay, tables *made, const vyc_
     VYC_TRY(vyc__replay_bind(replay, &bound, meanings, i));
     memcpy(grid, bound.run.grid, sizeof bound.run.grid);
     if (row->kernel != kernel) begin_table(replay, made, &bound, grid, row->kernel);
+    put_places(replay, made->places + (bound.arguments - made->arguments),
+               vyc__replay_step(replay, first - 1), row);
     kernel = row->kernel;
     made->rows[made->count - 1].count++;
     bound.arguments += bound.run.argument_count;
@@ -86,21 +106,21 @@ static vyc_status fill_tables(const vyc_replay *replay, tables *made, const vyc_
   return VYC_OK;
 }
 
-/* The launches behind the step `*step`, up to their end, which becomes *step. */
+/* The launches behind this step, up to their end. */
 static vyc_status add_rows(const vyc_replay *replay, vyc_graph *graph, const vyc_meaning *meanings,
-                           uint32_t *step) {
-  const uint32_t first = *step + 1, entry = vyc__replay_step(replay, *step)->kernel;
+                           uint32_t *number, uint32_t step) {
+  const uint32_t first = step + 1, end = vyc__replay_behind(replay, step) - 1;
+  const vyc_disk_graph_step *row = vyc__replay_step(replay, step);
   const vyc_rows *rows[VYC_MOST_OF_ENTRY];
   tables made = {.count = 0};
-  uint32_t end = first, number = 0;
-  while (vyc__replay_step(replay, end)->kind != VYC_STEP_END) end++;
-  *step = end;
+  *number = UINT32_MAX;
   VYC_TRY(make_room(replay, &made, first, end));
   vyc_status status = fill_tables(replay, &made, meanings, first, end);
   for (uint32_t k = 0; k < made.count; k++) rows[k] = &made.rows[k];
   if (status == VYC_OK)
-    status = vyc_graph_add_tables(graph, &number, replay->entries[entry], made.count, made.prepared,
-                                  rows);
+    status = vyc_graph_add_tables_with(graph, number, replay->entries[row->kernel], made.count,
+                                       made.prepared, rows,
+                                       row->values.count == 0 ? NULL : made.places_of);
   free(made.arguments);
   return status;
 }
@@ -143,10 +163,13 @@ static vyc_status add_steps(const vyc_replay *replay, const vyc_replay_form *for
   vyc_bound bound = {.arguments = arguments,
                      .scalars = (uint64_t *)(void *)(arguments + VYC_MOST_PARAMETERS)};
   vyc_status status = VYC_OK;
-  for (uint32_t i = form->begin; i < form->end && status == VYC_OK; i++)
+  for (uint32_t i = form->begin; i < form->end && status == VYC_OK;
+       i = vyc__replay_behind(replay, i)) {
+    uint32_t *number = &form->numbers[i - form->begin];
     status = vyc__replay_step(replay, i)->kind == VYC_STEP_ROWS
-                 ? add_rows(replay, graph, meanings, &i)
-                 : add_step(replay, graph, &bound, meanings, &form->numbers[i - form->begin], i);
+                 ? add_rows(replay, graph, meanings, number, i)
+                 : add_step(replay, graph, &bound, meanings, number, i);
+  }
   free(arguments);
   return status;
 }

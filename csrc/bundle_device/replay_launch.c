@@ -81,9 +81,10 @@ static vyc_status make_room(changes *made, vyc_bound **bounds_out, uint32_t step
 }
 
 /* With `all`, the graph has other values than the symbols stand for. */
-static bool is_changed(const vyc_replay *replay, const vyc_meaning *meanings, bool all,
-                       uint32_t step) {
-  return (all ? vyc__replay_has_symbols(replay, step)
+static bool is_changed(const vyc_replay *replay, const vyc_replay_form *form,
+                       const vyc_meaning *meanings, bool all, uint32_t step) {
+  return form->numbers[step - form->begin] != UINT32_MAX &&
+         (all ? vyc__replay_has_symbols(replay, step)
               : vyc__replay_uses_given(replay, meanings, step)) &&
          vyc__replay_is_complete(replay, meanings, step);
 }
@@ -93,8 +94,8 @@ static vyc_status changes_of(const vyc_replay *replay, const vyc_replay_form *fo
   uint32_t steps = 0;
   uint64_t values = 0;
   *made = (changes){0};
-  for (uint32_t i = form->begin; i < form->end; i++)
-    if (is_changed(replay, meanings, all, i)) {
+  for (uint32_t i = form->begin; i < form->end; i = vyc__replay_behind(replay, i))
+    if (is_changed(replay, form, meanings, all, i)) {
       steps++;
       values += vyc__replay_step(replay, i)->values.count;
     }
@@ -104,15 +105,16 @@ static vyc_status changes_of(const vyc_replay *replay, const vyc_replay_form *fo
   vyc_argument *arguments = bound->arguments;
   uint64_t *scalars = bound->scalars;
   vyc_status status = VYC_OK;
-  for (uint32_t i = form->begin; i < form->end && status == VYC_OK; i++) {
-    if (!is_changed(replay, meanings, all, i)) continue;
+  for (uint32_t i = form->begin; i < form->end && status == VYC_OK;
+       i = vyc__replay_behind(replay, i)) {
+    if (!is_changed(replay, form, meanings, all, i)) continue;
     const vyc_disk_graph_step *row = vyc__replay_step(replay, i);
     bound->arguments = arguments;
     bound->scalars = scalars;
     status = vyc__replay_bind(replay, bound, meanings, i);
     vyc_graph_change *change = &made->list[made->count++];
     change->step = form->numbers[i - form->begin];
-    if (row->kind == VYC_STEP_LAUNCH)
+    if (row->kind == VYC_STEP_LAUNCH || row->kind == VYC_STEP_ROWS)
       change->run = &bound->run;
     else
       change->transfer = &bound->transfer;

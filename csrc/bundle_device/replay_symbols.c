@@ -42,15 +42,27 @@ static vyc_status list_launch(uses *u, uint32_t step, const vyc_bundle_value *va
   return VYC_OK;
 }
 
+/* The arrays of launches as one come behind their table. */
+static void list_rows(uses *u, uint32_t step, const vyc_bundle_value *values) {
+  const uint32_t count = vyc__replay_step(u->replay, step)->values.count;
+  if (u->form->numbers[step - u->form->begin] == UINT32_MAX) return;
+  for (uint32_t v = 0; v < count; v++)
+    if (values[v].index == u->symbol) add_use(u, step, v + 1);
+}
+
 static vyc_status list_uses(uses *u) {
   const vyc_replay *replay = u->replay;
   u->count = 0;
-  for (uint32_t i = u->form->begin; i < u->form->end; i++) {
+  for (uint32_t i = u->form->begin; i < u->form->end; i = vyc__replay_behind(replay, i)) {
     const vyc_disk_graph_step *row = vyc__replay_step(replay, i);
     const vyc_bundle_value *values = vyc__bundle_row(replay->bundle, VYC_SECTION_GRAPH_VALUES,
                                                      row->values.first, sizeof *values);
     if (row->kind == VYC_STEP_LAUNCH) {
       VYC_TRY(list_launch(u, i, values));
+      continue;
+    }
+    if (row->kind == VYC_STEP_ROWS) {
+      list_rows(u, i, values);
       continue;
     }
     for (uint32_t v = 0; v < row->values.count; v++) {

@@ -37,7 +37,8 @@ struct vyc_bundled_kernel {
 /* Steps, and the graph that is made of them. */
 typedef struct vyc_replay_form {
   uint32_t begin, end; /* its steps */
-  uint32_t *numbers;   /* of each step in the graph, once it is made; some have none */
+  uint32_t *numbers;   /* of each step in the graph, once it is made; some have none, and of
+                          launches as one those without blocks have UINT32_MAX */
   uint32_t *settable;  /* the number of each symbol in the graph; UINT32_MAX: it has none */
   _Atomic(vyc_graph *) graph;
   _Atomic bool is_outdated; /* its base is not what symbols stand for; changes with the version */
@@ -149,8 +150,10 @@ static inline const vyc_disk_symbol *vyc__replay_symbol(const vyc_replay *replay
                          replay->row->symbols.first + index, sizeof(vyc_disk_symbol));
 }
 
+/* The number behind this step, where launches as one are one step. */
+uint32_t vyc__replay_behind(const vyc_replay *replay, uint32_t step);
 /* Whether a value of the step comes from a symbol, from a given one, and whether all of its symbols
- * have values. Steps within launches as one have no symbols. */
+ * have values. */
 bool vyc__replay_has_symbols(const vyc_replay *replay, uint32_t step);
 bool vyc__replay_uses_given(const vyc_replay *replay, const vyc_meaning *meanings, uint32_t step);
 bool vyc__replay_is_complete(const vyc_replay *replay, const vyc_meaning *meanings, uint32_t step);
@@ -160,7 +163,7 @@ static inline bool vyc__replay_has_all(const vyc_replay *replay, const vyc_meani
     if (!meanings[i].is_set) return false;
   return true;
 }
-/* Fill in a launch, a copy or a fill. */
+/* Fill in a launch, a copy, a fill, or the arrays of launches as one. */
 vyc_status vyc__replay_bind(const vyc_replay *replay, vyc_bound *bound, const vyc_meaning *meanings,
                             uint32_t step);
 

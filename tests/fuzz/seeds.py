@@ -85,6 +85,20 @@ def forms(device: vc.Device) -> vc.Graph:
     return graph
 
 
+def places(device: vc.Device) -> vc.Graph:
+    """Launches of two kernels as one, of which the first array and the last one are symbols."""
+    x, y = device.array(np.arange(512, dtype=np.int32)), device.zeros(512, vc.i32)
+    kernels = [device.compile(scale(f"scale{k}")) for k in range(2)]
+    rows = [slice(at, at + 32) for at in range(0, 512, 32)]
+    read = [vc.symbol("x", x[:32]), *(x[row] for row in rows[1:])]
+    written = [*(y[row] for row in rows[:-1]), vc.symbol("out", y[480:])]
+    with device.record(fuse=True) as graph:
+        for number, (source, target) in enumerate(zip(read, written, strict=True)):
+            kernels[number % 2].launch(source, target, 3)
+    graph.compile()
+    return graph
+
+
 def write_bundles(folder: Path) -> None:
     for path in PROGRAMS:
         program = vc.parse(path.read_text(encoding="utf-8"))
@@ -93,7 +107,7 @@ def write_bundles(folder: Path) -> None:
         except vc.UnsupportedError:
             continue  # sizes that the host cannot work out
     with vc.Device("emulator") as device:
-        for graph in (countdown, complete, rows, forms):
+        for graph in (countdown, complete, rows, forms, places):
             graphs = {graph.__name__: graph(device)}
             many = ["scale"] if graph is forms else []
             to = folder / f"{graph.__name__}.vyre"

@@ -4,7 +4,9 @@
  * writes every other element of y, and `sized` (y = x + 1), where a scalar is the size of y. The
  * graph `table` does them on slices of its own array x = 0, 1, 2, ...; its symbol `out` is what
  * comes out of that, turned round, plus one. The graph `chain` writes 3 * (2 * x + 1) + 1 to `out`,
- * of which both are symbols without a default. */
+ * of which both are symbols without a default. The graph `placed` has rows of three kernels, which
+ * write 2 * x + 0, 1 or 2 to slices of an array that is turned round to `out`; row 0 reads the
+ * symbol `x`, and row 5 writes the symbol `z`. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@
 #define ROWS 1024u
 #define N 96u
 #define SLICES 48u
+#define PLACED 5u /* the row that writes `z` */
 
 static void ok(vyc_status status, int line) {
   if (status == VYC_OK) return;
@@ -72,10 +75,15 @@ static vyc_bundled_kernel *load(const char *name) {
   return kernel;
 }
 
-static uint64_t launches(void) {
-  uint64_t first = 0; /* kernel_launches */
-  OK(vyc_context_stats(context, &first, 1));
-  return first;
+/* The first counters of VYC_STATS_TABLE. */
+typedef struct counters {
+  uint64_t kernel_launches, plain_kernel_launches, graph_launches, graph_instantiations;
+} counters;
+
+static counters count(void) {
+  counters found = {0};
+  OK(vyc_context_stats(context, &found.kernel_launches, 4));
+  return found;
 }
 
 static void rows_of_a_kernel_are_one_launch(void) {
@@ -96,9 +104,9 @@ static void rows_of_a_kernel_are_one_launch(void) {
                    .scalar_count = 2,
                    .arguments = arguments[0],
                    .scalars = scalars[0]};
-  const uint64_t before = launches();
+  const uint64_t before = count().kernel_launches;
   OK(vyc_bundled_kernel_launch_many(scaled, &rows));
-  CHECK(launches() == before + 1);
+  CHECK(count().kernel_launches == before + 1);
   float *found = contents(y, 0, ROWS * N);
   for (uint32_t i = 0; i < ROWS * N; i++) {
     const uint32_t row = i / N;
@@ -250,6 +258,84 @@ static void a_graph_whose_arrays_are_symbols(void) {
   vyc_replay_release(replay);
 }
 
+/* ---- launches as one whose arrays are symbols --------------------------------------------------
+ */
+
+static void placed_launches_are_one_step(void) {
+  uint32_t graph = 0;
+  bool found = false;
+  OK(vyc_bundle_graph_find(bundle, &graph, "placed"));
+  vyc_bundle_step step = {.struct_size = sizeof step};
+  for (uint32_t i = 0; !found && vyc_bundle_step_get(bundle, &step, graph, i) == VYC_OK; i++) {
+    found = step.kind == VYC_STEP_ROWS && step.value_count == 2;
+    if (step.kind == VYC_STEP_LAUNCH) break;
+  }
+  CHECK(found && step.values[0].kind == VYC_VALUE_SYMBOL &&
+        step.values[0].index == symbol_of("placed", "x") &&
+        step.values[1].index == symbol_of("placed", "z"));
+}
+
+/* `x` and `z` have so many elements from these on of a buffer. What `z` held is what other rows see
+ * if they read it. */
+static void placed(vyc_replay *replay, vyc_buffer *reads, uint32_t from, vyc_buffer *writes,
+                   uint32_t to, uint32_t count, bool set) {
+  vyc_buffer *out = ramp(SLICES * N);
+  const vyc_symbol_value values[] = {
+      {.symbol = symbol_of("placed", "out"), .buffer = out, .count = SLICES * N},
+      {.symbol = symbol_of("placed", "x"),
+       .buffer = reads,
+       .offset = from * sizeof(float),
+       .count = count},
+      {.symbol = symbol_of("placed", "z"),
+       .buffer = writes,
+       .offset = to * sizeof(float),
+       .count = count}};
+  float *before = contents(reads, from * sizeof(float), count);
+  if (set) {
+    OK(vyc_replay_set(replay, values, 3));
+    OK(vyc_replay_launch(replay, NULL, 0, NULL));
+  } else {
+    OK(vyc_replay_launch(replay, values, 3, NULL));
+  }
+  float *found = contents(out, 0, SLICES * N),
+        *written = contents(writes, to * sizeof(float), count);
+  for (uint32_t i = 0; i < SLICES * N; i++) {
+    const uint32_t at = SLICES * N - 1 - i, row = at / N;
+    float read = (float)at, wanted = 1.0f;
+    if (row == 0) read = at < count ? before[at] : 0.0f;
+    if (row != PLACED) wanted = 2.0f * read + (float)(row % 3) + 1.0f;
+    CHECK(found[i] == wanted);
+  }
+  for (uint32_t i = 0; i < count; i++)
+    CHECK(written[i] == 2.0f * (float)(PLACED * N + i) + (float)(PLACED % 3));
+  free(before);
+  free(found);
+  free(written);
+  vyc_buffer_release(out);
+}
+
+static void arrays_of_rows_are_symbols(void) {
+  vyc_replay *replay = NULL;
+  placed_launches_are_one_step();
+  OK(vyc_replay_load(&replay, NULL, 0, context, bundle, "placed", 0));
+  const uint64_t graphs = count().graph_instantiations;
+  for (int set = 0; set < 2; set++) {
+    vyc_buffer *one = ramp(3 * N), *other = ramp(3 * N);
+    placed(replay, one, 0, other, 0, N, set);
+    placed(replay, one, 64, other, N, N, set);
+    placed(replay, one, 0, one, N, N, set);
+    CHECK(set || count().graph_instantiations == graphs);
+    placed(replay, one, 0, one, N - 1, N, set); /* they meet: the recorded steps run */
+    CHECK(set || count().graph_instantiations == graphs + 1);
+    placed(replay, one, 0, one, 0, N, set);
+    placed(replay, other, 0, one, 0, N - 7, set); /* of another size */
+    placed(replay, other, N, one, 0, N, set);
+    vyc_buffer_release(one);
+    vyc_buffer_release(other);
+  }
+  vyc_replay_release(replay);
+}
+
 int main(int argc, char **argv) {
   vyc_driver *driver = NULL;
   if (argc != 3) return 2;
@@ -261,6 +347,7 @@ int main(int argc, char **argv) {
   results_with_gaps_are_cleared();
   a_graph_with_tables();
   a_graph_whose_arrays_are_symbols();
+  arrays_of_rows_are_symbols();
   vyc_bundle_release(bundle);
   vyc_context_release(context);
   vyc_driver_release(driver);

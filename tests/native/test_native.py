@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from background_jobs import LABELS
 from background_work import Done
-from bundled_rows import chain, gaps, scaled, sized, tables
+from bundled_rows import chain, gaps, placed, scaled, sized, tables
 
 import vyre_cuda as vc
 
@@ -139,7 +139,7 @@ def test_a_host_does_many_launches_of_a_bundle_as_one(
     programs = [scaled(), gaps(), sized()]
     table, _ = tables(device, 3, 16)
     table.compile()
-    graphs = {"table": table, "chain": chain(device, defaults=False)}
+    graphs = {"table": table, "chain": chain(device, defaults=False), "placed": placed(device, 3, 48)}
     path = tmp_path / "rows.vyre"
     many = [program.name for program in programs]
     vc.bundle(programs, path, graphs=graphs, targets=[str(device.target)], source=False, many=many)

@@ -11,6 +11,7 @@ import vyre_cuda as vc
 
 F32 = np.float32
 N = 96
+PLACED = 5  # the row that writes the symbol `z`
 
 
 def scaled(name: str = "scaled") -> vc.Program:
@@ -80,6 +81,27 @@ def tables(device: vc.Device, kinds: int, rows: int) -> tuple[vc.Graph, np.ndarr
         turn.launch(u, vc.symbol("out", out))
     wanted[1::2] = 0
     return graph, wanted[::-1] + 1
+
+
+def placed(device: vc.Device, kinds: int, rows: int) -> vc.Graph:
+    """out is t turned round, plus one, where each row writes 2 * x + k to its slice of t, k the number of its kernel.
+
+    The first row reads the symbol `x`, and another one writes the symbol `z`, so that its slice of t stays 0.
+    """
+    kernels = [device.compile(scaled(f"scaled{k}")) for k in range(kinds)]
+    turn = device.compile(turned())
+    n = N * rows
+    x, t, out, z = device.array(ramp(n)), device.zeros(n, vc.f32), device.zeros(n, vc.f32), device.zeros(N, vc.f32)
+    with device.record(fuse=True) as graph:
+        for row in range(rows):
+            of_row = slice(row * N, row * N + N)
+            read = vc.symbol("x", x[:N]) if row == 0 else x[of_row]
+            written = vc.symbol("z", z) if row == PLACED else t[of_row]
+            kernels[row % kinds].launch(read, written, 2.0, float(row % kinds))
+        turn.launch(t, vc.symbol("out", out))
+    graph.replay()
+    assert graph.node_count == 2
+    return graph
 
 
 def chain(device: vc.Device, n: int = N, *, defaults: bool, factors: int = 0) -> vc.Graph:

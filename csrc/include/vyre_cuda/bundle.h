@@ -13,7 +13,7 @@ extern "C" {
 
 /* The newest format that this library reads; it reads all before it, too. `vc.bundle` writes the
  * oldest format that has what the bundle needs. */
-#define VYC_BUNDLE_FORMAT 6u
+#define VYC_BUNDLE_FORMAT 7u
 
 typedef struct vyc_bundle vyc_bundle;
 typedef struct vyc_bundled_kernel vyc_bundled_kernel;
@@ -65,8 +65,9 @@ enum { /* types of elements and scalars; a bool is a byte of 0 or 1, bf16 the up
 enum { /* vyc_bundle_kernel.flags */
        VYC_KERNEL_WHOLE_PROGRAM = 1u, /* `program` has the body, not the signature alone */
        VYC_KERNEL_WORKER = 2u, /* the entry of a worker: see vyc_bundled_worker_load */
-       /* The entry for many launches, as one, of the kernels whose names its parameters have: see
-        * vyc_prepared_launch_many and, for several kernels, vyc_graph_add_tables. */
+       /* The entry for many launches, as one, of the kernels whose names its scalars have: see
+        * vyc_prepared_launch_many and, for several kernels, vyc_graph_add_tables. Behind these it
+        * may have arrays, VYC_ROLE_IN or VYC_ROLE_INOUT, as in vyc_graph_add_tables_with. */
        VYC_KERNEL_ROWS = 4u,
        VYC_KERNEL_CLEARS = 8u /* vyc_rows.clearing for kernels of the bundle */
 };

@@ -74,7 +74,9 @@ enum { /* vyc_bundle_step.kind */
        VYC_STEP_FILL = 3, /* to, the element */
        VYC_STEP_REPEAT = 4, /* the array that ends the loop, or no value */
        VYC_STEP_END = 5, /* of the innermost repeat, or of the launches as one */
-       VYC_STEP_ROWS = 6, /* the launches up to the end are one, of the entry `kernel` */
+       /* The launches up to the end are one, of the entry `kernel`. Its values are the symbols that
+        * these launches have as arrays, one for each array of the entry. */
+       VYC_STEP_ROWS = 6,
        /* What follows, to the last step, runs instead of what is before it, where the conditions of
         * the graph do not hold. */
        VYC_STEP_OTHERWISE = 7

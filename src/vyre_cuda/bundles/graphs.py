@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from vyre_cuda.bundles.layout import Writer
 from vyre_cuda.errors import UnsupportedError
@@ -74,11 +74,25 @@ class GraphKernel:
     known: tuple[Known, ...] = ()
 
 
+class EntryArray(NamedTuple):
+    """An array that a launch of an entry can replace: the code of its type, and whether rows write it."""
+
+    type: int
+    is_written: bool
+
+
+class Group(NamedTuple):
+    """What an entry for many launches as one is for: the names of its kernels, and its arrays."""
+
+    members: tuple[str, ...]
+    arrays: tuple[EntryArray, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class GraphStep:
     """One step of the kinds above. `kernel` is the name of a launch's program; `type` that of the elements of others;
-    `grid` is (0, 0, 0) where it follows from the work. `members` has the names of the kernels of launches as one, which
-    follow up to the end."""
+    `grid` is (0, 0, 0) where it follows from the work. `group` is that of launches as one, which follow up to the end;
+    their values are the symbols of its arrays."""
 
     kind: int
     values: tuple[GraphValue, ...] = ()
@@ -86,7 +100,7 @@ class GraphStep:
     type: Type | None = None
     grid: tuple[int, int, int] = (0, 0, 0)
     times: int = 0
-    members: tuple[str, ...] = ()
+    group: Group | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +131,16 @@ class Bundled(Protocol):
     def bundled(self) -> RecordedGraph: ...
 
 
-def groups_of(graphs: Mapping[str, RecordedGraph]) -> set[tuple[str, ...]]:
-    """The kernels that have launches as one, each time."""
-    return {step.members for graph in graphs.values() for step in graph.steps if step.members}
+def groups_of(graphs: Mapping[str, RecordedGraph]) -> set[Group]:
+    """Those of all launches as one."""
+    return {step.group for graph in graphs.values() for step in graph.steps if step.group is not None}
 
 
 def add_graphs(
     writer: Writer,
     graphs: Mapping[str, RecordedGraph],
     kernels: Mapping[str, int],
-    entries: Mapping[tuple[str, ...], str],
+    entries: Mapping[Group, str],
 ) -> None:
     """Append the rows of graphs; `kernels` has the numbers of the kernels by name, `entries` the names of entries for
     launches as one."""
@@ -141,7 +155,7 @@ def _add(
     name: str,
     graph: RecordedGraph,
     kernels: Mapping[str, int],
-    entries: Mapping[tuple[str, ...], str],
+    entries: Mapping[Group, str],
 ) -> None:
     symbols = sorted(graph.symbols, key=lambda symbol: symbol.name.encode("utf-8"))
     numbers = {symbol.name: number for number, symbol in enumerate(symbols)}
@@ -158,7 +172,7 @@ def _add(
             writer.row("graph_values", *_fields(value, numbers))
         if step.kind in (ROWS, OTHERWISE):
             writer.needs(6)
-        launched = entries[step.members] if step.members else step.kernel
+        launched = step.kernel if step.group is None else entries[step.group]
         kernel = kernels[launched] if launched else 0
         code = 0 if step.type is None else step.type.code
         writer.row("graph_steps", step.kind, kernel, *step.grid, code, *values, step.times)

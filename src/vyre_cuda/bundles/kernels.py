@@ -66,7 +66,8 @@ def add_kernel(writer: Writer, kernel: BundledKernel) -> None:
     for each in kernel.known:
         _known(writer, program, each)
     if kernel.flags:
-        writer.needs(5 if kernel.flags == WORKER else 6)
+        has_arrays = kernel.flags == ROWS and any(p.is_buffer for p in program.parameters)
+        writer.needs(5 if kernel.flags == WORKER else 7 if has_arrays else 6)
     variants = writer.count("variants"), len(kernel.variants)
     for variant in kernel.variants:
         _variant(writer, program, variant)

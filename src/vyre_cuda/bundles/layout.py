@@ -15,8 +15,8 @@ from vyre_cuda.errors import UnsupportedError
 # The first format, and the newest: a bundle is written in the first that has what it holds.
 FIRST_FORMAT: Final = 1
 # 2: extents among the parameters, sizes of arguments; 3: kernels that print, known values; 4: outs that are not zeroed;
-# 5: workers; 6: many launches as one, graphs with two forms
-FORMAT: Final = 6
+# 5: workers; 6: many launches as one, graphs with two forms; 7: many launches as one with arrays that are symbols
+FORMAT: Final = 7
 MAGIC: Final = b"\x89VYR\r\n\x1a\n"
 MOST_TEXT: Final = 4096
 # The name of the kernel that clears the results of a worker, behind the worker's.

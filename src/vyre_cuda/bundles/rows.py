@@ -1,5 +1,5 @@
-"""Many launches as one in a bundle: a kernel row whose code is the entry, and whose parameters have the names of its
-kernels, and the kernel that clears results before them.
+"""Many launches as one in a bundle: a kernel row whose code is the entry, whose scalars have the names of its kernels,
+and whose arrays are those that each launch of it may replace; and the kernel that clears results before them.
 
 `csrc/bundle_device/kernel_rows.c` reads it.
 """
@@ -8,33 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import TypeAlias
 
 from vyre_cuda.bundles.assemble import cubin
-from vyre_cuda.bundles.graphs import GraphKernel
+from vyre_cuda.bundles.graphs import GraphKernel, Group
 from vyre_cuda.bundles.kernels import ROWS, BundledKernel, Variant
 from vyre_cuda.bundles.workers import entry_program, part_of
 from vyre_cuda.codegen.clearing import clearing_program
-from vyre_cuda.codegen.core.lowered import Lowered
+from vyre_cuda.codegen.core.lowered import Access, Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
+from vyre_cuda.codegen.parts import Part
 from vyre_cuda.codegen.tables import ENTRY, lower_tables
 from vyre_cuda.codegen.worker import refused
 from vyre_cuda.errors import UnsupportedError
-
-# The names of the kernels of an entry.
-Members: TypeAlias = tuple[str, ...]
+from vyre_cuda.ir.core.program import Program
 
 
-def entry_names(groups: Collection[Members], taken: Collection[str]) -> dict[Members, str]:
+def entry_names(groups: Collection[Group], taken: Collection[str]) -> dict[Group, str]:
     """A name for the entry of each group, which no other kernel of the bundle has."""
-    found: dict[Members, str] = {}
+    found: dict[Group, str] = {}
     names = set(taken)
     for group in sorted(groups):
-        what = group[0] if len(group) == 1 else sha256("\0".join(group).encode()).hexdigest()[:8]
-        found[group] = _free(f"{what}_many" if len(group) == 1 else f"tables_{what}", names)
+        found[group] = _free(_name_of(group), names)
         names.add(found[group])
     return found
+
+
+def _name_of(group: Group) -> str:
+    if len(group.members) == 1 and not group.arrays:
+        return f"{group.members[0]}_many"
+    words = [*group.members, *(f"{type_} {is_written}" for type_, is_written in group.arrays)]
+    digest = sha256("\0".join(words).encode()).hexdigest()
+    return f"tables_{digest[:8]}"
 
 
 def clearing_kernel(taken: Collection[str]) -> GraphKernel:
@@ -48,10 +53,10 @@ def leaves_gaps(kernel: BundledKernel) -> bool:
     return any(name not in variant.lowered.covered for variant in kernel.variants for name in outs)
 
 
-def check_rows(groups: Collection[Members], kernels: Mapping[str, BundledKernel]) -> None:
+def check_rows(groups: Collection[Group], kernels: Mapping[str, BundledKernel]) -> None:
     """Refuse what the bundle does not have, and what is launched row by row."""
     for group in groups:
-        for name in group:
+        for name in group.members:
             if name not in kernels:
                 raise ValueError(f"many={name!r}: the bundle has no such kernel; it has {', '.join(kernels)}")
             what = refused(kernels[name].variants[0].lowered, kernels[name].bounds)
@@ -65,7 +70,7 @@ def check_rows(groups: Collection[Members], kernels: Mapping[str, BundledKernel]
 
 def rows_entry(
     name: str,
-    members: Members,
+    group: Group,
     sources: Mapping[str, GraphKernel],
     kernels: Mapping[str, BundledKernel],
     targets: Sequence[Target],
@@ -73,20 +78,21 @@ def rows_entry(
     cubins: bool,
 ) -> BundledKernel:
     """The entry of these kernels for the targets."""
+    program = entry_program(name, group.members, kernels[group.members[0]].program.block, group.arrays)
     variants = []
     for at, target in enumerate(targets):
-        lowered = _lowered([(sources[each], kernels[each].variants[at].lowered) for each in members], target)
+        parts = [part_of(sources[each], kernels[each].variants[at].lowered) for each in group.members]
+        lowered = _lowered(parts, program, target)
         variants.append(Variant(target, lowered, cubin(lowered.ptx, target) if cubins else b""))
-    program = entry_program(name, members, kernels[members[0]].program.block)
     return BundledKernel(program, "ieee", "check", None, variants, source=False, flags=ROWS)
 
 
-def _lowered(members: Sequence[tuple[GraphKernel, Lowered]], target: Target) -> Lowered:
-    """Without parameters: every entry has the same."""
-    parts = [part_of(source, lowered) for source, lowered in members]
-    if len(parts) > 1:
-        made = lower_tables(parts, target)
-        return _of_text(made.ptx, ENTRY, made.dynamic_shared_bytes)
+def _lowered(parts: Sequence[Part], program: Program, target: Target) -> Lowered:
+    """Without parameters, which follow from the program of the entry."""
+    arrays = [p.name for p in program.parameters if p.is_buffer]
+    if len(parts) > 1 or arrays:
+        made = lower_tables(parts, target, arrays=len(arrays))
+        return _of_text(made.ptx, ENTRY, made.dynamic_shared_bytes, arrays)
     part = parts[0]
     found = lower(
         part.program, target, precision=part.precision, bounds=part.bounds, max_ulp=part.max_ulp, many=part.lowered
@@ -94,8 +100,9 @@ def _lowered(members: Sequence[tuple[GraphKernel, Lowered]], target: Target) -> 
     return _of_text(found.ptx, found.entry, part.lowered.dynamic_shared_bytes)
 
 
-def _of_text(ptx: str, entry: str, dynamic: int) -> Lowered:
-    return Lowered(ptx, entry, (), 0, dynamic, dynamic, {}, {}, (), cooperative=False, prints=False)
+def _of_text(ptx: str, entry: str, dynamic: int, arrays: Sequence[str] = ()) -> Lowered:
+    access = dict.fromkeys(arrays, Access(True, True, False, False, 0))
+    return Lowered(ptx, entry, (), 0, dynamic, dynamic, access, {}, (), cooperative=False, prints=False)
 
 
 def _free(name: str, taken: Collection[str]) -> str:

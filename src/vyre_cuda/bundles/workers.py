@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 from vyre_cuda.bundles.assemble import cubin
-from vyre_cuda.bundles.graphs import GraphKernel
+from vyre_cuda.bundles.graphs import EntryArray, GraphKernel
 from vyre_cuda.bundles.kernels import WORKER, BundledKernel, Variant
 from vyre_cuda.bundles.layout import CLEARS
 from vyre_cuda.codegen.core.lowered import Lowered
@@ -19,7 +20,7 @@ from vyre_cuda.codegen.worker import clearing_program, clearing_threads, lower_w
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.ir.core.types import u32
+from vyre_cuda.ir.core.types import BY_CODE, u32
 from vyre_cuda.passes.pipeline import prepared
 from vyre_cuda.passes.specialize import specialized
 
@@ -80,9 +81,15 @@ def part_of(source: GraphKernel, lowered: Lowered) -> Part:
     return Part(body, lowered, source.precision, source.bounds, source.max_ulp)
 
 
-def entry_program(name: str, kernels: Sequence[str], block: tuple[int, int, int]) -> Program:
-    """An entry for several kernels: its parameters have their names."""
+def entry_program(
+    name: str, kernels: Sequence[str], block: tuple[int, int, int], arrays: Sequence[EntryArray] = ()
+) -> Program:
+    """An entry for several kernels: its scalars have their names."""
     b = Builder(name, block=block)
     for kernel in kernels:
         b.scalar(kernel, u32)
+    names = (each for each in map("array{}".format, count(1)) if each not in kernels)
+    for array in arrays:
+        declare = b.inout if array.is_written else b.input
+        declare(next(names), BY_CODE[array.type])
     return b.build()

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from vyre_cuda.bundles.assemble import cubin, has_assembler
-from vyre_cuda.bundles.graphs import Bundled, GraphKernel, RecordedGraph, add_graphs, groups_of, merged_kernels
+from vyre_cuda.bundles.graphs import Bundled, GraphKernel, Group, RecordedGraph, add_graphs, groups_of, merged_kernels
 from vyre_cuda.bundles.kernels import CLEARS, BundledKernel, Variant, add_kernel
 from vyre_cuda.bundles.layout import Writer
-from vyre_cuda.bundles.rows import Members, check_rows, clearing_kernel, entry_names, leaves_gaps, rows_entry
+from vyre_cuda.bundles.rows import check_rows, clearing_kernel, entry_names, leaves_gaps, rows_entry
 from vyre_cuda.bundles.workers import clearing_kernels, entry_kernel
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
@@ -113,13 +113,13 @@ def bundle(
         entry_kernel(name, members, wanted, kernels, chosen, cubins=with_cubins)
         for name, members in (workers or {}).items()
     ]
-    groups = groups_of(recorded) | {(name,) for name in many}
+    groups = groups_of(recorded) | {Group((name,)) for name in many}
     for_rows, names = _rows_entries(groups, wanted, kernels, entries, chosen, source=source, cubins=with_cubins)
     write_file(path, packed([*kernels, *entries, *for_rows], recorded, names))
 
 
 def _rows_entries(
-    groups: set[Members],
+    groups: set[Group],
     sources: Sequence[GraphKernel],
     kernels: Sequence[BundledKernel],
     workers: Sequence[BundledKernel],
@@ -127,19 +127,19 @@ def _rows_entries(
     *,
     source: bool,
     cubins: bool,
-) -> tuple[list[BundledKernel], dict[Members, str]]:
+) -> tuple[list[BundledKernel], dict[Group, str]]:
     """The entries for many launches as one, what clears results before these, and the entries' names."""
     of_source = {each.program.name: each for each in sources}
     by_name = {each.program.name: each for each in kernels}
     check_rows(groups, by_name)
     found: list[BundledKernel] = []
-    if any(leaves_gaps(by_name[name]) for group in groups for name in group):
+    if any(leaves_gaps(by_name[name]) for group in groups for name in group.members):
         taken = by_name.keys() | {each.program.name for each in workers}
         clearing = clearing_kernel(taken)
         name = clearing.program.name
         found.append(replace(compiled(clearing, targets, source=source, cubins=cubins), flags=CLEARS))
         of_source[name], by_name[name] = clearing, found[0]
-        groups = groups | {(name,)}
+        groups = groups | {Group((name,))}
     names = entry_names(groups, by_name.keys() | {each.program.name for each in workers})
     found += [rows_entry(name, group, of_source, by_name, targets, cubins=cubins) for group, name in names.items()]
     return found, names
@@ -169,7 +169,7 @@ def parse_targets(targets: Sequence[str]) -> list[Target]:
 def packed(
     kernels: Sequence[BundledKernel],
     graphs: Mapping[str, RecordedGraph],
-    entries: Mapping[Members, str] | None = None,
+    entries: Mapping[Group, str] | None = None,
 ) -> bytes:
     """The bytes of a bundle; `entries` has the names of those for launches as one."""
     if not kernels:

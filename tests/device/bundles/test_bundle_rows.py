@@ -88,7 +88,9 @@ def test_tables_are_tables_in_a_bundle(path: Path, device: vc.Device, kinds: int
     nodes = graph.node_count
     assert nodes < 20
     graph.export(path, "it", source=source)
-    loaded = vc.load_bundle(path).on(device).graph("it")
+    bundle = vc.load_bundle(path)
+    assert bundle.format_version == 6
+    loaded = bundle.on(device).graph("it")
     out = device.zeros(wanted.size, vc.f32)
 
     for _ in range(2):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,18 +166,6 @@ def test_launches_are_captured_with_their_arrays(device: vc.Device, stream: Fore
         assert (first(zs[0]), first(out)) == (32, xs[2].numpy().sum())
         assert first(zs[1]) == (32 if alone else xs[1].numpy().sum())
         captured.destroy()
-
-
-def test_in_a_bundle_they_are_launches_of_their_own(device: vc.Device, tmp_path: Path) -> None:
-    xs, zs = rows(device)
-    graph = recorded(device, [vc.symbol("x", xs[0]), *xs[1:]], [*zs[:-1], vc.symbol("z", zs[-1])])
-    graph.replay()
-    path = tmp_path / "graph.vyre"
-    vc.bundle([], path, graphs={"all": graph}, targets=[str(device.target)], cubins=False)
-    loaded = vc.load_bundle(path).on(device).graph("all")
-    other, out = floats(device, 100), floats(device, 0)
-    loaded.replay(x=other, z=out)
-    assert first(out) == 2 * (ROWS - 1) + 1
 
 
 # ---- random recordings -----------------------------------------------------------------------------------------------

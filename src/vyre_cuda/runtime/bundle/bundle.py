@@ -37,8 +37,8 @@ class BundledKernel:
     `program` has the parameters, sizes, block and work of the program, and its body if `has_source`; `targets` are
     those it was compiled for, in ascending order, `cubins` those with machine code, and `specialize` has the values by
     name that it was compiled for. `is_worker`: it is a worker, no kernel, and its parameters have the names of the
-    worker's kernels. `is_rows`: it is the entry for many launches as one, and its parameters have the names of the
-    kernels that these are of.
+    worker's kernels. `is_rows`: it is the entry for many launches as one, and its scalars have the names of the
+    kernels that these are of; its arrays are symbols of a graph.
     """
 
     name: str

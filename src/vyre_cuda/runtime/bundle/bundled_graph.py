@@ -31,7 +31,7 @@ from vyre_cuda.runtime.graph.arena import BYTE
 from vyre_cuda.runtime.graph.bundled_plan import BundledPlan, Held, Place
 from vyre_cuda.runtime.graph.cells import writes_cells
 from vyre_cuda.runtime.graph.graph import Graph
-from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RowsStep, Step, TablesStep
+from vyre_cuda.runtime.graph.graph_steps import LaunchStep, RowsStep, Step, TablesStep, array_places
 from vyre_cuda.runtime.graph.temporary import Temporary
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -93,8 +93,8 @@ def record(
     kernels: list[Kernel | None],
     entries: Mapping[int, PreparedKernel | None],
 ) -> Graph:
-    """The graph on a device; `kernels` holds those that it launches, by number, `entries` those for launches of
-    several kernels as one."""
+    """The graph on a device; `kernels` holds those that it launches, by number, `entries` those for launches as one of
+    several kernels, or with arrays that are symbols."""
     defaults = {
         array for _, kind, _, flags, array, _, _ in row["symbols"] if kind == SYMBOL_ARRAY and flags & HAS_DEFAULT
     }
@@ -194,7 +194,7 @@ def _as_one(rows: list[LaunchStep], entry: PreparedKernel | None) -> list[Step]:
     tables = [RowsStep(list(some)) for _, some in groupby(rows, lambda row: id(row.kernel))]
     if any(launch.grid != table.launches[0].grid for table in tables for launch in table.launches):
         raise BundleError(f"launches of {rows[0].label} as one have several grids")
-    if len(tables) > 1:
+    if len(tables) > 1 or array_places(rows):
         return list(rows) if entry is None else [TablesStep(tables, entry)]
     return list(rows) if tables[0].kernel.rows_entry is None else [tables[0]]
 

@@ -104,10 +104,12 @@ class LoadedBundle(Mapping[str, Kernel]):
         return record(self.device, row, kernels, entries)
 
     def _tables_entry(self, index: int) -> PreparedKernel | None:
-        """The entry for launches of several kernels as one; None: there is one, or none that fits these."""
+        """The entry for launches as one of several kernels, or with arrays that are symbols; None: it is neither, or
+        none that fits these."""
         entry = list(self.bundle.kernels.values())[index]
-        members = [p.name for p in entry.program.parameters]
-        if len(members) == 1:
+        members = [p.name for p in entry.program.parameters if not p.is_buffer]
+        arrays = [p for p in entry.program.parameters if p.is_buffer]
+        if len(members) == 1 and not arrays:
             return None
         kernels = [self[member] for member in members]
         variants = {self._variants[member] for member in members}
@@ -116,7 +118,8 @@ class LoadedBundle(Mapping[str, Kernel]):
         (variant, is_cubin), *_ = variants
         found = self.bundle._file.variant(index, variant)
         image = found["cubin"] if is_cubin and found["cubin"] else found["ptx"].encode("ascii")
-        return tables_entry.loaded(kernels, image, found["dynamic_shared_bytes"])
+        places = tuple(tables_entry.Place(p.type.itemsize, p.is_writable) for p in arrays)
+        return tables_entry.loaded(kernels, image, found["dynamic_shared_bytes"], places)
 
     def worker(self, name: str, *, blocks: int = 1, idle: float = 1.0) -> Worker:
         """A worker of the bundle on the device, without compiling anything.

@@ -21,11 +21,13 @@ from vyre_cuda.bundles.graphs import (
     ArraySpan,
     Bits,
     Condition,
+    EntryArray,
     GraphArray,
     GraphKernel,
     GraphStep,
     GraphSymbol,
     GraphValue,
+    Group,
     Named,
     RecordedGraph,
 )
@@ -46,6 +48,7 @@ from vyre_cuda.runtime.graph.graph_steps import (
     RowsStep,
     Step,
     TablesStep,
+    array_places,
 )
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -159,9 +162,15 @@ class _Recorder:
         tables = [step] if isinstance(step, RowsStep) else step.tables
         if len({id(table.kernel) for table in tables}) < len(tables):
             return [row for table in tables for row in self._as_one(table)]
-        launches = [self._launch(launch) for table in tables for launch in table.launches]
-        members = tuple(dict.fromkeys(launch.kernel for launch in launches))
-        return [GraphStep(ROWS, members=members), *launches, GraphStep(END)]
+        recorded = [launch for table in tables for launch in table.launches]
+        launches = [self._launch(launch) for launch in recorded]
+        places = list(array_places(recorded).values())
+        group = Group(
+            tuple(dict.fromkeys(launch.kernel for launch in launches)),
+            tuple(EntryArray(place.parameter.type.code, place.is_written) for place in places),
+        )
+        symbols = tuple(Named(place.symbol.name) for place in places)
+        return [GraphStep(ROWS, symbols, group=group), *launches, GraphStep(END)]
 
     def _conditions(self, held: Mapping[str, Any]) -> list[Condition] | None:
         arrays = {name: value for name, value in held.items() if self._symbols[name][0]}

@@ -402,20 +402,6 @@ class RepeatStep:
 Step: TypeAlias = LaunchStep | RowsStep | TablesStep | LoadedStep | CopyStep | FillStep | CollectiveStep
 
 
-def without_places(steps: Sequence[Step | RepeatStep]) -> list[Step | RepeatStep]:
-    """The same with launches in place of tables that have arrays with places, which a bundle cannot hold."""
-    found: list[Step | RepeatStep] = []
-    place_of = []
-    for step in steps:
-        place_of.append(len(found))
-        found += step.launches if isinstance(step, TablesStep) and step.places else [step]
-    place_of.append(len(found))
-    return [
-        RepeatStep(step.times, step.until, place_of[step.end]) if isinstance(step, RepeatStep) else step
-        for step in found
-    ]
-
-
 def has_temporaries(step: Step | RepeatStep) -> bool:
     return any(isinstance(value, Temporary) for value in step.operands)
 

@@ -17,7 +17,7 @@ from vyre_cuda.runtime.graph.arena import Arena
 from vyre_cuda.runtime.graph.built import Built, Changes
 from vyre_cuda.runtime.graph.bundle_graph import Exported
 from vyre_cuda.runtime.graph.collective_step import ranks_of
-from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step, kept, without_places
+from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step, kept
 
 if TYPE_CHECKING:
     from vyre_cuda._native.memory.memory import Buffer
@@ -180,7 +180,7 @@ class Versions:
         if self._fused is None or not isinstance(plan, fusing.Plan):
             steps, alone = self._placed(self._steps)
             return Exported(steps, (), alone)
-        steps, alone = self._placed(without_places(plan.steps))
+        steps, alone = self._placed(plan.steps)
         if not plan.decisive:
             return Exported(steps, plan.made, alone)
         otherwise, more = self._placed(self._steps)
