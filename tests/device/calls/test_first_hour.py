@@ -148,6 +148,24 @@ def test_things_of_a_closed_device_say_what_they_are(device_name: int | str) -> 
         assert repr(getattr(things, name)).startswith("<vyre_cuda.")
 
 
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (X.astype(">f4"), r"write x\.astype\(x\.dtype\.newbyteorder\('='\)\)"),
+        (X.astype(np.complex64), r"pass x\.real and x\.imag as two arrays"),
+        (np.zeros(3, [("mass", "f4")]), r"pass its fields as arrays of their own, such as x\['mass'\]"),
+        (np.zeros(3, object), r"convert it with x\.astype"),
+    ],
+    ids=["byte order", "complex", "fields", "objects"],
+)
+def test_a_dtype_that_programs_do_not_have_is_told_what_to_write(
+    device: vc.Device, array: np.ndarray[Any, Any], message: str
+) -> None:
+    for take in (device.array, device.empty_like):
+        with pytest.raises(TypeError, match=message):
+            take(array)
+
+
 # ---- arrays that are none -------------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[Any, str]] = {
@@ -233,8 +251,11 @@ def test_a_numpy_scalar_of_another_type_is_taken_where_it_is_exact(things: Thing
         np.testing.assert_array_equal(3 * X, things.kernel(X, X, number))
         things.kernel.launch(things.x, things.x, things.out, number)
         np.testing.assert_array_equal(3 * X, things.out.numpy())
-    with pytest.raises(TypeError, match=r"cannot represent 0\.1 exactly"):
+    with pytest.raises(TypeError, match=r"cannot represent 0\.1 exactly \(write float\(\.\.\.\) to round it\)"):
         things.kernel(X, X, np.float64(0.1))
+    np.testing.assert_array_equal(X * F32(0.1) + X, things.kernel(X, X, float(np.float64(0.1))))
+    with pytest.raises(OverflowError, match="0 is beyond the largest finite f32"):
+        things.kernel(X, X, -(10**400))
     with pytest.raises(OverflowError, match="beyond the largest finite f32"):
         things.kernel(X, X, np.float64(1e300))
     with pytest.raises(TypeError, match="bool"):

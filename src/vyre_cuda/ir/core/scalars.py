@@ -46,13 +46,14 @@ def _exact_bits(type_: Type, value: np.generic) -> int:
     number = value.item() if value.dtype.kind in "iuf" and not is_bits else None
     refused = f"a NumPy scalar of {value.dtype} where {type_} is needed"
     if not isinstance(number, (int, float)) or type_.kind == "bool" or (isinstance(number, float) and type_.is_integer):
-        raise TypeError(f"{refused} (write np.{type_.dtype}(...))")
+        way = "float" if type_.name == "bf16" else f"np.{type_.dtype}"
+        raise TypeError(f"{refused} (write {way}(...))")
     try:
         bits = bits_of(type_, number)
     except OverflowError as error:
         raise OverflowError(f"{refused}: {error}") from None
     if value_of(type_, bits) != number and number == number:
-        raise TypeError(f"{refused}, which cannot represent {number!r} exactly (write vc.{type_}({number!r}))")
+        raise TypeError(f"{refused}, which cannot represent {number!r} exactly (write float(...) to round it)")
     return bits
 
 
@@ -109,4 +110,6 @@ def _round(type_: Type, value: int | float) -> float:
     except OverflowError:
         result = math.inf
     largest = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38}.get(type_.name, math.inf)
-    return math.copysign(math.inf if result > largest else result, value)
+    if result > largest:
+        result = math.inf
+    return -result if value < 0 else result

@@ -128,7 +128,7 @@ class Memory:
     def _new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
         if by_dtype(dtype) is None:
             supported = ", ".join(str(type_.dtype) for type_ in TYPES)
-            raise TypeError(f"arrays of {dtype} are not supported; supported are {supported}")
+            raise TypeError(f"arrays of {dtype} are not supported; supported are {supported}: {_remedy(dtype)}")
         count = math.prod(shape)
         try:
             buffer = Buffer(self.context, count * dtype.itemsize)
@@ -312,3 +312,14 @@ def _bytes(name: str, value: int) -> int:
     if not 0 <= value < 1 << 63:
         raise ValueError(f"{name}={value}; it must be from 0 to 2**63 - 1")
     return int(value)
+
+
+def _remedy(dtype: np.dtype[Any]) -> str:
+    """How to make an array that is supported of one of this dtype."""
+    if dtype.names:
+        return f"pass its fields as arrays of their own, such as x[{dtype.names[0]!r}]"
+    if dtype.kind == "c":
+        return "pass x.real and x.imag as two arrays"
+    if not dtype.isnative and by_dtype(dtype.newbyteorder("=")) is not None:
+        return "write x.astype(x.dtype.newbyteorder('=')) for this machine's byte order"
+    return "convert it with x.astype(...)"
