@@ -6,8 +6,8 @@
 /* ---- checks --------------------------------------------------------------------------------- */
 
 static const uint8_t element_bytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
-static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                    "all_to_all", "send",       "receive"};
+static const char *const names[] = {
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "recv"};
 
 /* How many elements each side has for `count`. */
 static uint64_t parts_in(const vyc_communicator *c, const vyc_collective *w) {
@@ -27,24 +27,33 @@ static vyc_status check_side(const vyc_communicator *c, const vyc_collective *w,
   const char *name = names[w->kind];
   const uint32_t bytes = element_bytes[w->type];
   uint64_t all = 0, total = 0;
-  if (buffer == NULL) return vyc__fail(VYC_E_INVALID, name, "`%s` is NULL: give a buffer", side);
+  if (buffer == NULL)
+    return vyc__fail(VYC_E_INVALID, name, "%s: %s is NULL: give a buffer", name, side);
   if (buffer->child.context != c->child.context)
     return vyc__fail(
         VYC_E_INVALID, name,
-        "`%s` is memory of device %d, but the communicator belongs to device %d: copy it there",
-        side, buffer->child.context->caps.ordinal, c->child.context->caps.ordinal);
+        "%s: %s is memory of device %d, but the communicator belongs to device %d: copy it there",
+        name, side, buffer->child.context->caps.ordinal, c->child.context->caps.ordinal);
   if (vyc__mul_overflows(w->count, parts, &all) || vyc__mul_overflows(all, bytes, &total) ||
       offset > buffer->bytes || total > buffer->bytes - offset)
     return vyc__fail(VYC_E_INVALID, name,
-                     "%" PRIu64 " elements of %u bytes from byte %" PRIu64
-                     " of `%s`, which has %" PRIu64 " bytes",
-                     w->count * parts, bytes, offset, side, buffer->bytes);
+                     "%s: %" PRIu64 " elements of %u bytes from byte %" PRIu64
+                     " of %s, which has %" PRIu64 " bytes",
+                     name, w->count * parts, bytes, offset, side, buffer->bytes);
   if (!vyc__is_aligned(buffer->address + offset, bytes))
     return vyc__fail(VYC_E_INVALID, name,
-                     "`%s` does not begin at a multiple of %u bytes: give another offset", side,
-                     bytes);
+                     "%s: %s does not begin at a multiple of %u bytes: give another offset", name,
+                     side, bytes);
   return VYC_OK;
 }
+
+static const char *const in_place[] = {
+    [VYC_ALL_REDUCE] = ", or the same for both",
+    [VYC_ALL_GATHER] = ", or this rank's part of `out` as the input",
+    [VYC_REDUCE_SCATTER] = ", or this rank's part of the input as `out`",
+    [VYC_BROADCAST] = ", or the same for both",
+    [VYC_ALL_TO_ALL] = "",
+};
 
 /* Where NCCL allows both to be the same memory, it must be the same part. */
 static vyc_status check_overlap(const vyc_communicator *c, const vyc_collective *w) {
@@ -58,7 +67,9 @@ static vyc_status check_overlap(const vyc_communicator *c, const vyc_collective 
                            : w->kind == VYC_ALL_TO_ALL     ? false
                                                            : in == out;
   if (is_in_place) return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, names[w->kind], "`in` and `out` overlap: give separate memory");
+  return vyc__fail(VYC_E_INVALID, names[w->kind],
+                   "%s: the input and `out` overlap: give separate memory%s", names[w->kind],
+                   in_place[w->kind]);
 }
 
 vyc_status vyc__collective_check(const vyc_communicator *c, const vyc_collective *w) {
@@ -67,14 +78,16 @@ vyc_status vyc__collective_check(const vyc_communicator *c, const vyc_collective
   VYC_REQUIRE_IN("collective", w->op <= VYC_COMBINE_MIN);
   const bool has_peer = w->kind == VYC_BROADCAST || w->kind >= VYC_SEND;
   if (has_peer && (w->peer < 0 || w->peer >= c->size))
-    return vyc__fail(VYC_E_INVALID, names[w->kind], "rank %d is out of range: there are %d ranks",
-                     w->peer, c->size);
+    return vyc__fail(VYC_E_INVALID, names[w->kind],
+                     "%s: rank %d is out of range: there are %d ranks", names[w->kind], w->peer,
+                     c->size);
   if (w->kind >= VYC_SEND && w->peer == c->rank)
-    return vyc__fail(VYC_E_INVALID, names[w->kind], "rank %d is this rank itself: copy instead",
-                     w->peer);
-  if (w->kind != VYC_RECEIVE) VYC_TRY(check_side(c, w, w->in, w->in_offset, parts_in(c, w), "in"));
+    return vyc__fail(VYC_E_INVALID, names[w->kind], "%s: rank %d is this rank itself: copy instead",
+                     names[w->kind], w->peer);
+  if (w->kind != VYC_RECEIVE)
+    VYC_TRY(check_side(c, w, w->in, w->in_offset, parts_in(c, w), "the input"));
   if (w->kind != VYC_SEND) {
-    VYC_TRY(check_side(c, w, w->out, w->out_offset, parts_out(c, w), "out"));
+    VYC_TRY(check_side(c, w, w->out, w->out_offset, parts_out(c, w), "`out`"));
     VYC_TRY(vyc__check_writable(w->out, names[w->kind]));
   }
   return w->kind < VYC_SEND && w->count > 0 ? check_overlap(c, w) : VYC_OK;

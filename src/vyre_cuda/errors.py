@@ -88,7 +88,8 @@ class Limit:
 class CommunicationError(Error):
     """Collectives failed, or were ended because a rank is gone or late; results of their work are unspecified.
 
-    `ranks` are those that are known to be gone.
+    `ranks` are those that are known to be gone, in errors of calls of the group; those of waits for the device name
+    them in the message alone.
     """
 
     code = "communication"

@@ -87,10 +87,10 @@ class Watcher:
         if session is None:
             return error
         has_lost = session.has_lost_ranks(0.0 if is_ended else _AFTER_ERROR)
+        if is_ended:  # for a reason, which the error says
+            return CommunicationError(str(error), sorted(session.gone))
         if session.gone:
             return session.error(f"rank {rank} was refused {what} ({error})")
-        if is_ended:  # for a reason, which the error says
-            return error
         if has_lost:
             return CommunicationError(f"{named(session.left)} left the group while rank {rank} calls {what} ({error})")
         compared = self._compared(member, (issued, digest, last), _OTHERS_TELL)
@@ -136,7 +136,8 @@ class Watcher:
             last = _described(state).removesuffix(",")
             return f"NCCL reports error {error} for rank {member.rank}, whose last is {last}; {compared}"
         if session is not None and session.left and waiting > min(_AFTER_LEAVING, self.limit):
-            return f"{named(session.left)} left the group while rank {member.rank} waits for {_described(state)}"
+            last = _described(state).removesuffix(",")
+            return f"{named(session.left)} left the group while rank {member.rank} waits for {last}"
         if waiting > self.limit:
             compared = self._compared(member, state)
             return f"{_described(state)} of rank {member.rank} has not ended after {waiting:.1f} s; {compared}"

@@ -295,6 +295,30 @@ def test_a_stream_may_be_closed_before_its_collective_was_looked_at(comm):
         assert (is_ended, issued - given, waiting) == (False, 1, 0.0)
 
 
+@pytest.mark.parametrize("small", [0, 1 << 14])
+@pytest.mark.parametrize("way", ["call", "group", "graph"])
+@pytest.mark.parametrize("dtype", [vc.bool_, vc.u8, vc.bf16, vc.f16])
+def test_arrays_of_no_element_and_of_one_take_part_in_all_collectives(devices, dtype, way, small):
+    methods = ["all_gather", "broadcast", "all_to_all"] + ["all_reduce", "reduce_scatter"] * (dtype != vc.bool_)
+    with vc.distributed.local(devices, small=small) as comm:
+        for count in (0, comm.size):  # one element in each part
+            xs = [device.array(np.ones(count, dtype.dtype)) for device in devices]
+            for method in methods:
+                if way == "call":
+                    getattr(comm, method)(xs)
+                    continue
+                with comm.group() if way == "group" else comm.record() as graph:
+                    getattr(comm, method)(xs)
+                if way == "graph":
+                    graph.replay()
+            for rank, x in enumerate(xs):
+                expected = np.ones(count, dtype.dtype)
+                if dtype != vc.bool_:
+                    expected[:] = comm.size
+                    expected[rank : rank + 1] = comm.size**2  # the last one writes only the part of the rank
+                np.testing.assert_array_equal(expected, x.numpy())
+
+
 def test_what_does_not_fit_is_refused_before_anything_is_given(comm):
     xs = _put(comm, _hosts(comm, np.dtype(np.float32)))
     first = comm.ranks[0]
@@ -310,8 +334,20 @@ def test_what_does_not_fit_is_refused_before_anything_is_given(comm):
         (lambda: first.all_reduce(first.device.zeros(3, vc.i16)), TypeError, "NCCL combines"),
         (lambda: first.broadcast(xs[0], root=comm.size), ValueError, "ranks"),
         (lambda: first.send(xs[0], 0), ValueError, "this rank itself"),
-        (lambda: first.all_reduce(xs[0][:10], out=xs[0][5:15]), ValueError, "overlap"),
-        (lambda: comm.ranks[-1].all_reduce(xs[0]), ValueError, "memory of device 0, but the communicator"),
+        (
+            lambda: first.all_reduce(xs[0][:10], out=xs[0][5:15]),
+            ValueError,
+            "all_reduce: the input and `out` overlap: give separate memory, or the same for both",
+        ),
+        (lambda: first.broadcast(xs[0][:10], out=xs[0][1:11]), ValueError, "or the same for both"),
+        (lambda: first.all_gather(xs[0][1:3], out=xs[0][: 2 * comm.size]), ValueError, "part of `out` as the input"),
+        (lambda: first.reduce_scatter(xs[0][: 2 * comm.size], out=xs[0][1:3]), ValueError, "part of the input as"),
+        (lambda: comm.all_to_all(xs, out=xs), ValueError, "all_to_all: .*overlap: give separate memory$"),
+        (
+            lambda: comm.ranks[-1].all_reduce(xs[0]),
+            ValueError,
+            "all_reduce: the input is memory of device 0, but",
+        ),
     )[: None if comm.size > 1 else -1]:
         with pytest.raises(kind, match=words):
             use()

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import vyre_cuda as vc
 from vyre_cuda.distributed import messages, watching
 from vyre_cuda.distributed.session import Session
 from vyre_cuda.distributed.watching import Watcher
@@ -82,7 +83,26 @@ def test_what_a_rank_waits_for_is_not_late_because_the_rank_itself_was_stopped(e
     for _ in range(50):
         now += 0.1
         watcher.look(member)
-    assert member.why.startswith("rank 0 left the group while rank 1 waits for the all_reduce of 4 f32 by add")
+    last = f"the all_reduce of 4 f32 by add, collective {member.issued}"
+    assert member.why == f"rank 0 left the group while rank 1 waits for {last}"
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_a_rank_that_is_gone_is_named_once_in_the_error_of_a_call(ends, is_ended):
+    """Where the communicator has ended, for that reason, the error of the call says it already."""
+    first, mine = ends
+    session = Session(mine, 1, 2, None)
+    watcher = Watcher(member := Rank(), session, 1, limit=1000.0)
+    watcher.stop()
+    first.close()
+    session.has_lost_ranks(ENDS_WITHIN)
+    member.watch = lambda: (is_ended, 1, 0, 0.0, (0, 7, 0, 0, 4), 0)  # type: ignore[method-assign]
+    ended = "rank 0 of 2 ranks is gone: rank 1 ended its communicator"
+
+    error = watcher.explained(member, "all_reduce", vc.CommunicationError(ended if is_ended else "gave 3"))
+
+    assert str(error) == (ended if is_ended else "rank 0 of 2 ranks is gone: rank 1 was refused all_reduce (gave 3)")
+    assert error.ranks == (0,)
 
 
 def test_an_error_of_nccl_is_told_as_the_end_of_the_rank_from_which_it_comes(ends, monkeypatch):
@@ -109,7 +129,7 @@ def test_a_close_ends_although_another_thread_closes_at_the_same_time(ends):
         is_closed = False
 
         def watch(self) -> tuple[bool, int, int, float, tuple[int, int, int, int, int], int]:
-            raise ValueError("the communicator is closed: join again for another one")
+            raise ValueError("the communicator is closed: make another one")
 
     _, mine = ends
     watcher = Watcher(Rank(), Session(mine, 1, 2, None), 1, limit=1000.0)
