@@ -237,54 +237,75 @@ void operate_graph_of_a_cell(uint32_t thread) {
   scene_leave(number, status);
 }
 
-/* Two launches as one step, x to hot and to memory of the thread's, and then x to hot; released
- * with its launch in flight. */
-void operate_graph_of_rows(uint32_t thread) {
+/* Two launches as one step, which write hot and memory of the thread's, and then x to hot. */
+typedef struct two_rows {
+  vyc_argument arguments[4];
+  uint64_t scalars[2];
+  vyc_rows rows;
+  const vyc_rows *tables[1];
+  scene_run last;
+  vyc_graph *graph;
+  uint32_t number;
+} two_rows;
+
+/* The rows read `from`. */
+static vyc_status begin_rows(two_rows *made, const scene_buffer *from, uint32_t thread,
+                             const char *name) {
+  static const uint32_t grids[] = {1, 1, 1, 1, 1, 1};
   scene *s = the_scene();
   const scene_buffer *const to[] = {&s->hot, &s->own[thread]};
-  static const uint32_t grids[] = {1, 1, 1, 1, 1, 1};
-  vyc_argument arguments[4];
-  vyc_graph *graph = NULL;
-  const uint32_t number =
-      scene_enter((order_operation){.name = "a graph of two rows",
-                                    .stream = STREAM_TWO,
-                                    .reads = scene_set(&s->x),
-                                    .writes = scene_set(to[0]) | scene_set(to[1]),
-                                    .in = s->x.address},
-                  BY_ITSELF, 3);
-  scene_run last;
-  const uint64_t scalars[] = {number, number};
+  made->number = scene_enter((order_operation){.name = name,
+                                               .stream = STREAM_TWO,
+                                               .reads = scene_set(&s->x),
+                                               .writes = scene_set(to[0]) | scene_set(to[1]),
+                                               .in = s->x.address},
+                             BY_ITSELF, 3);
   for (uint32_t row = 0; row < 2; row++) {
     scene_run run;
-    scene_fill_run(&run, NULL, &s->x, 0, to[row], number);
-    arguments[2 * row] = run.arguments[0];
-    arguments[2 * row + 1] = run.arguments[1];
+    scene_fill_run(&run, NULL, from, 0, to[row], made->number);
+    memcpy(&made->arguments[2 * row], run.arguments, sizeof run.arguments);
+    made->scalars[row] = made->number;
   }
-  const vyc_rows rows = {.struct_size = sizeof rows,
-                         .count = 2,
-                         .argument_count = 2,
-                         .scalar_count = 1,
-                         .arguments = arguments,
-                         .scalars = scalars,
-                         .grids = grids};
-  scene_fill_run(&last, NULL, &s->x, 0, &s->hot, number);
-  vyc_status status = vyc_graph_create(&graph, s->context);
-  const vyc_rows *const tables[] = {&rows};
+  made->rows = (vyc_rows){.struct_size = sizeof made->rows,
+                          .count = 2,
+                          .argument_count = 2,
+                          .scalar_count = 1,
+                          .arguments = made->arguments,
+                          .scalars = made->scalars,
+                          .grids = grids};
+  made->tables[0] = &made->rows;
+  scene_fill_run(&made->last, NULL, &s->x, 0, &s->hot, made->number);
+  return vyc_graph_create(&made->graph, s->context);
+}
+
+static vyc_status finish_rows(two_rows *made, vyc_status status) {
   if (status == VYC_OK)
-    status = thread % 2 == 0 ? vyc_graph_add_rows(graph, NULL, s->copying, s->rows, &rows)
-                             : vyc_graph_add_tables(graph, NULL, s->rows, 1, &s->copying, tables);
-  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &last.run);
-  if (status == VYC_OK) status = vyc_graph_finish(graph);
-  if (status == VYC_OK) status = vyc_graph_launch(graph, NULL, 0, s->two);
-  vyc_graph_release(graph);
-  scene_leave(number, status);
+    status = vyc_graph_add_launch(made->graph, NULL, the_scene()->prepared, &made->last.run);
+  return status == VYC_OK ? vyc_graph_finish(made->graph) : status;
+}
+
+/* Released with its launch in flight. */
+static void end_rows(two_rows *made, vyc_status status) {
+  vyc_graph_release(made->graph);
+  scene_leave(made->number, status);
+}
+
+void operate_graph_of_rows(uint32_t thread) {
+  scene *s = the_scene();
+  two_rows made = {.graph = NULL};
+  vyc_status status = begin_rows(&made, &s->x, thread, "a graph of two rows");
+  if (status == VYC_OK)
+    status = thread % 2 == 0
+                 ? vyc_graph_add_rows(made.graph, NULL, s->copying, s->rows, &made.rows)
+                 : vyc_graph_add_tables(made.graph, NULL, s->rows, 1, &s->copying, made.tables);
+  status = finish_rows(&made, status);
+  if (status == VYC_OK) status = vyc_graph_launch(made.graph, NULL, 0, s->two);
+  end_rows(&made, status);
 }
 
 /* The same with rows that were added for another array than x: a change or a symbol has x. */
 void operate_graph_of_places(uint32_t thread) {
   scene *s = the_scene();
-  const scene_buffer *const to[] = {&s->hot, &s->own[thread]};
-  static const uint32_t grids[] = {1, 1, 1, 1, 1, 1};
   static const uint8_t of_rows[] = {1, 0, 1, 0};
   static const vyc_graph_use use = {0, 1};
   static const vyc_graph_symbol symbol = {.struct_size = sizeof symbol,
@@ -293,47 +314,22 @@ void operate_graph_of_places(uint32_t thread) {
                                           .use_count = 1,
                                           .uses = &use};
   const uint8_t *const places[] = {of_rows};
-  vyc_argument arguments[4];
-  vyc_graph *graph = NULL;
-  const uint32_t number =
-      scene_enter((order_operation){.name = "a graph of two rows with a place",
-                                    .stream = STREAM_TWO,
-                                    .reads = scene_set(&s->x),
-                                    .writes = scene_set(to[0]) | scene_set(to[1]),
-                                    .in = s->x.address},
-                  BY_ITSELF, 3);
-  scene_run now, last;
-  const uint64_t scalars[] = {number, number};
-  for (uint32_t row = 0; row < 2; row++) {
-    scene_run run;
-    scene_fill_run(&run, NULL, &s->out, 0, to[row], number);
-    arguments[2 * row] = run.arguments[0];
-    arguments[2 * row + 1] = run.arguments[1];
-  }
-  const vyc_rows rows = {.struct_size = sizeof rows,
-                         .count = 2,
-                         .argument_count = 2,
-                         .scalar_count = 1,
-                         .arguments = arguments,
-                         .scalars = scalars,
-                         .grids = grids};
-  const vyc_rows *const tables[] = {&rows};
-  scene_fill_run(&now, NULL, &s->x, 0, to[0], number);
-  now.run.argument_count = 1;
-  scene_fill_run(&last, NULL, &s->x, 0, &s->hot, number);
-  const vyc_graph_change change = {.run = &now.run};
   vyc_symbol_value value = {.count = 1, .buffer = s->x.handle};
-  vyc_status status = vyc_graph_create(&graph, s->context);
+  two_rows made = {.graph = NULL};
+  scene_run now;
+  vyc_status status = begin_rows(&made, &s->out, thread, "a graph of two rows with a place");
+  scene_fill_run(&now, NULL, &s->x, 0, &s->hot, made.number);
+  now.run.argument_count = 1;
+  const vyc_graph_change change = {.run = &now.run};
   if (status == VYC_OK)
-    status = vyc_graph_add_tables_with(graph, NULL, s->placed, 1, &s->copying, tables, places);
-  if (status == VYC_OK) status = vyc_graph_add_launch(graph, NULL, s->prepared, &last.run);
-  if (status == VYC_OK) status = vyc_graph_finish(graph);
-  if (status == VYC_OK) status = vyc_graph_add_symbol(graph, &value.symbol, &symbol);
+    status =
+        vyc_graph_add_tables_with(made.graph, NULL, s->placed, 1, &s->copying, made.tables, places);
+  status = finish_rows(&made, status);
+  if (status == VYC_OK) status = vyc_graph_add_symbol(made.graph, &value.symbol, &symbol);
   if (status == VYC_OK)
-    status = thread % 2 == 0 ? vyc_graph_launch(graph, &change, 1, s->two)
-                             : vyc_graph_launch_with(graph, &value, 1, s->two, 0);
-  vyc_graph_release(graph);
-  scene_leave(number, status);
+    status = thread % 2 == 0 ? vyc_graph_launch(made.graph, &change, 1, s->two)
+                             : vyc_graph_launch_with(made.graph, &value, 1, s->two, 0);
+  end_rows(&made, status);
 }
 
 /* A fill, a copy within the device and a repetition: to memory of the thread's, twice to hot. */
