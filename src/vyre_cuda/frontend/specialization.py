@@ -58,7 +58,8 @@ def bound(
     if len(args) > len(taken):
         outs = [each.name for each in parameters if each.kind == "out"]
         way = f" (pass {', '.join(outs)} by out=)" if outs else ""
-        raise TypeError(f"{name} takes {len(taken)} argument{'s' * (len(taken) != 1)}; {len(args)} given{way}")
+        listed = f" ({', '.join(each.name for each in taken)})" if taken else ""
+        raise TypeError(f"{name} takes {len(taken)} argument{'s' * (len(taken) != 1)}{listed}; {len(args)} given{way}")
     found = {each.name: value for each, value in zip(taken, args, strict=False)}
     others: dict[str, Any] = {}
     names = {each.name for each in taken}

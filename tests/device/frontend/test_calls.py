@@ -158,10 +158,22 @@ def test_constants_of_other_types_are_other_programs() -> None:
     assert found == [2, 1, 3, 3, 103, 2, 1]
 
 
+def test_an_argument_in_the_place_of_another_says_the_order() -> None:
+    device = vc.default_device()
+    x, out = device.array(X), device.empty(X.size, vc.f32)
+    kernel = saxpy.on(device)
+    order = r"; a launch takes \(x, y, a, out\) in this order"
+
+    with pytest.raises(TypeError, match="scalar a: .* is a DeviceArray; a number of type f32 is needed" + order):
+        kernel.launch(x, x, out, 2.0)
+    with pytest.raises(TypeError, match="argument x is a float; an array is needed" + order):
+        kernel.launch(2.0, x, x, out)
+
+
 def test_wrong_arguments_are_type_errors() -> None:
     for arguments, message in (
         ((X,), "missing arguments: y, a"),
-        ((X, X, 1.0, 2.0), "takes 3 arguments; 4 given"),
+        ((X, X, 1.0, 2.0), r"takes 3 arguments \(x, y, a\); 4 given"),
         ((X, X, "a"), "a"),
         ((X.astype(np.int32), X, 1.0), "int32"),
     ):

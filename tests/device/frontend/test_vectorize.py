@@ -177,7 +177,7 @@ def test_a_kernel_calls_it_on_values() -> None:
         ((1, np.array(2)), {}, TypeError, "argument b is an array of int64; it needs float32"),
         (([1.0], 1), {}, TypeError, r"argument a is a list \(write np.array"),
         ((1,), {}, TypeError, "missing argument: b"),
-        ((1, 2, 3), {}, TypeError, "takes 2 arguments; 3 given"),
+        ((1, 2, 3), {}, TypeError, r"takes 2 arguments \(a, b\); 3 given"),
         ((1, 2), {"c": 3}, TypeError, "no parameter c"),
         ((1, "2"), {}, TypeError, "argument b is a str"),
         ((np.zeros((2, 3), np.float32), np.zeros(2, np.float32)), {}, ValueError, r"a has shape \(2, 3\), b has shape"),

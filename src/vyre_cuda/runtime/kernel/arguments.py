@@ -141,7 +141,8 @@ def device_arguments(
             try:
                 scalars[parameter.name] = bits_of(parameter.type, value)
             except (TypeError, OverflowError) as error:
-                raise type(error)(f"{program.name}: scalar {parameter.name}: {error}") from None
+                order = _order(program) if isinstance(value, (DeviceArray, np.ndarray)) else ""
+                raise type(error)(f"{program.name}: scalar {parameter.name}: {error}{order}") from None
     extents.size_outs(scalars)
     extents.check(scalars)
     blocks = kernel._ready_for(launch_geometry(program, extents.known, scalars, grid).grid, grid)
@@ -154,6 +155,8 @@ def check_array(
     what = f"argument {parameter.name}"
     if is_foreign(value):
         value = _adopted(device, program, what, value, stream)
+    if isinstance(value, (int, float, np.generic)):
+        raise TypeError(f"{program.name}: {what} is {type_name(value)}; an array is needed{_order(program)}")
     if not isinstance(value, DeviceArray):
         raise TypeError(
             f"{program.name}: {what} is {type_name(value)}; a launch needs an array in device memory (write "
@@ -166,6 +169,11 @@ def check_array(
             f"({wider_index(program)})"
         )
     return array
+
+
+def _order(program: Program) -> str:
+    """For an array in the place of a number, or the reverse: what stands where."""
+    return f"; a launch takes ({', '.join(parameter.name for parameter in program.parameters)}) in this order"
 
 
 def _adopted(device: Device, program: Program, what: str, value: Any, stream: Stream | None) -> DeviceArray:
