@@ -184,6 +184,19 @@ vyc_status vyc__submission_enqueue(vyc_submission *submission, const vyc_run *ru
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+/* Who has claimed it says so itself, and may change it meanwhile. */
+static bool is_known_to_have_ended(void *owner) {
+  vyc_submission *submission = owner;
+  int expected = SUBMISSION_FLIGHT;
+  if (!atomic_compare_exchange_strong(&submission->state, &expected, SUBMISSION_CLAIMED))
+    return false;
+  const bool ended = submission->flagged && atomic_load(vyc__submission_flag(submission)) != 0;
+  vyc__submission_set(submission, SUBMISSION_FLIGHT);
+  return ended;
+}
+
+static const vyc_flight_kind flight_kind = {"a call with host arrays", is_known_to_have_ended};
+
 static vyc_status submission_make(vyc_prepared *prepared, vyc_submission **submission_out) {
   const size_t results = prepared->binding_count * sizeof(vyc_result);
   const size_t held = prepared->binding_count * sizeof(vyc_pinned *);
@@ -209,7 +222,7 @@ static vyc_status submission_make(vyc_prepared *prepared, vyc_submission **submi
   vyc_context *context = prepared->child.context;
   VYC_CU_RESULT;
   vyc_status status = VYC_E_MEMORY;
-  submission->flight = vyc__flight_take(&context->history);
+  submission->flight = vyc__flight_take(&context->history, &flight_kind, submission);
   if (submission->flight == NULL) goto fail_flight;
   status = vyc__pool_take(context, vyc__pinned_pool(context), &submission->cell, VYC_CELL_BYTES);
   if (status != VYC_OK) goto fail_cell;
@@ -224,7 +237,7 @@ static vyc_status submission_make(vyc_prepared *prepared, vyc_submission **submi
 fail_stream:
   vyc__pool_give(context, vyc__pinned_pool(context), submission->cell, 0);
 fail_cell:
-  vyc__flight_give(submission->flight);
+  vyc__flight_give(&context->history, submission->flight);
 fail_flight:
   free(submission);
   return status;

@@ -178,7 +178,7 @@ bool vyc__submission_destroy(vyc_submission *submission) {
   if (!ended) return false;
   vyc__submission_let_go(submission);
   vyc__launch_graph_destroy(&submission->launch_graph, context);
-  vyc__flight_give(submission->flight);
+  vyc__flight_give(&context->history, submission->flight);
   if (submission->done != NULL) driver->cuEventDestroy(submission->done);
   if (submission->start != NULL) driver->cuEventDestroy(submission->start);
   if (submission->stop != NULL) driver->cuEventDestroy(submission->stop);

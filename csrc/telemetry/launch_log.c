@@ -84,14 +84,18 @@ void vyc__history_stream(vyc_history *history, uint32_t slot, uint64_t handle) {
   }
 }
 
-vyc_flight *vyc__flight_take(vyc_history *history) {
-  for (vyc_flight *flight = atomic_load(&history->flights); flight != NULL; flight = flight->next)
-    if (!atomic_exchange(&flight->taken, true)) return flight;
-  vyc_flight *flight = calloc(1, sizeof *flight);
+vyc_flight *vyc__flight_take(vyc_history *history, const vyc_flight_kind *kind, void *owner) {
+  vyc_flight *flight = atomic_load(&history->flights);
+  while (flight != NULL && atomic_exchange(&flight->taken, true)) flight = flight->next;
+  const bool found = flight != NULL;
+  if (!found) flight = calloc(1, sizeof *flight);
   if (flight == NULL) {
     vyc__fail(VYC_E_MEMORY, "run", "out of host memory");
     return NULL;
   }
+  flight->kind = kind;
+  flight->owner = owner;
+  if (found) return flight;
   atomic_init(&flight->taken, true);
   flight->next = atomic_load(&history->flights);
   while (!atomic_compare_exchange_weak(&history->flights, &flight->next, flight)) {
@@ -99,8 +103,12 @@ vyc_flight *vyc__flight_take(vyc_history *history) {
   return flight;
 }
 
-void vyc__flight_give(vyc_flight *flight) {
+/* A reader that comes after the look at `readers` finds no note. In a forked child there may be one
+ * for ever, that does not exist. */
+void vyc__flight_give(vyc_history *history, vyc_flight *flight) {
   atomic_store(&flight->entry.note, 0);
+  while (atomic_load(&history->readers) != 0 && history->fork_generation == vyc__fork_count())
+    vyc__sleep_us(VYC_SLEEP_MIN_US);
   atomic_store(&flight->taken, false);
 }
 
@@ -188,18 +196,21 @@ static void add_ring(page *p, vyc_history *history, uint32_t ring) {
   add(p, line);
 }
 
+static void add_flight(page *p, const vyc_flight *flight) {
+  char who[NAME_BYTES + ARGUMENT_BYTES], line[sizeof who + 32];
+  if (atomic_load(&flight->entry.note) == 0 || flight->kind->has_ended(flight->owner)) return;
+  if (!name_entry(who, sizeof who, &flight->entry)) return;
+  snprintf(line, sizeof line, "%s, %s", who, flight->kind->what);
+  add(p, line);
+}
+
 uint32_t vyc__history_text(vyc_history *history, char *text_out, size_t bytes) {
   page p = {text_out, bytes, 0, 0};
   if (bytes > 0) text_out[0] = '\0';
   vyc__notes_begin(history);
   const uint32_t rings = atomic_load(&history->rings);
   for (uint32_t ring = 0; ring < rings; ring++) add_ring(&p, history, ring);
-  for (vyc_flight *f = atomic_load(&history->flights); f != NULL; f = f->next) {
-    char who[NAME_BYTES + ARGUMENT_BYTES], line[sizeof who + 32];
-    if (!name_entry(who, sizeof who, &f->entry)) continue;
-    snprintf(line, sizeof line, "%s, a call with host arrays", who);
-    add(&p, line);
-  }
+  for (vyc_flight *f = atomic_load(&history->flights); f != NULL; f = f->next) add_flight(&p, f);
   vyc__notes_end(history);
   return p.lines;
 }

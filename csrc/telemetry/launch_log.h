@@ -47,11 +47,21 @@ typedef struct vyc_name {
   char text[];
 } vyc_name;
 
-/* What a submission has in flight; never freed before the context, so that it is found without a
- * lock. */
+/* Who has something in flight. */
+typedef struct vyc_flight_kind {
+  const char *what; /* it is called */
+  /* Whether that is known to have ended; without a driver call and without a wait, from whichever
+   * thread, until the flight is given back. */
+  bool (*has_ended)(void *owner);
+} vyc_flight_kind;
+
+/* What a submission, or a call of a worker, has in flight; never freed before the context, so that
+ * it is found without a lock. */
 typedef struct vyc_flight {
   struct vyc_flight *next;
   _Atomic bool taken;
+  const vyc_flight_kind *kind; /* of the owner; both are set before there is a note */
+  void *owner;
   vyc_entry entry;
 } vyc_flight;
 
@@ -65,9 +75,9 @@ typedef struct vyc_history {
   vyc_entry (*entries)[VYC_HISTORY]; /* VYC_RINGS of them */
   _Atomic(vyc_traces *) traces; /* NULL: nobody traces */
   uint32_t fork_generation; /* of the process that made it */
-  void *memory;                      /* that has the entries */
+  void *memory; /* that has the entries */
   _Atomic(vyc_flight *) flights;
-  _Atomic(vyc_name *) retired;  /* names that only notes may have */
+  _Atomic(vyc_name *) retired; /* names that only notes may have */
   _Atomic uint32_t retired_count, retired_limit;
   _Atomic uint32_t readers; /* threads that follow notes */
   _Atomic bool collecting;
@@ -145,8 +155,9 @@ static inline uint32_t vyc__ring(uint32_t slot) {
 /* A stream begins in the slot. */
 void vyc__history_stream(vyc_history *history, uint32_t slot, uint64_t handle);
 /* NULL: out of host memory, and recorded. */
-vyc_flight *vyc__flight_take(vyc_history *history);
-void vyc__flight_give(vyc_flight *flight);
+vyc_flight *vyc__flight_take(vyc_history *history, const vyc_flight_kind *kind, void *owner);
+/* Nobody asks the owner any more when this returns. */
+void vyc__flight_give(vyc_history *history, vyc_flight *flight);
 /* Before a wait for one slot, and for all; after it, when it has succeeded. */
 typedef struct vyc_progress {
   uint32_t rings;

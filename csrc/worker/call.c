@@ -48,6 +48,22 @@ void vyc__call_end(vyc_worker_call *call) {
   vyc__call_set(call, CALL_CLAIMED);
 }
 
+static bool has_ended(const vyc_worker_call *call) {
+  return vyc__parts_are_answered(call->parts, call->part_count);
+}
+
+/* Who has claimed it says so itself, and may change it meanwhile. */
+static bool is_known_to_have_ended(void *owner) {
+  vyc_worker_call *call = owner;
+  int expected = CALL_FLIGHT;
+  if (!atomic_compare_exchange_strong(&call->state, &expected, CALL_CLAIMED)) return false;
+  const bool ended = has_ended(call);
+  vyc__call_set(call, CALL_FLIGHT);
+  return ended;
+}
+
+static const vyc_flight_kind flight_kind = {"a call of a worker", is_known_to_have_ended};
+
 static vyc_status call_make(vyc_worker *worker, vyc_worker_call **call_out) {
   const size_t bindings = worker->most_bindings;
   const size_t results = bindings * sizeof(struct worker_result);
@@ -73,7 +89,7 @@ static vyc_status call_make(vyc_worker *worker, vyc_worker_call **call_out) {
   call->order.parts = (worker_part *)(void *)(tail + parts);
   call->block = tail + 2 * parts;
   call->worker = worker;
-  call->flight = vyc__flight_take(&worker->child.context->history);
+  call->flight = vyc__flight_take(&worker->child.context->history, &flight_kind, call);
   if (call->flight == NULL) {
     free(call);
     return VYC_E_MEMORY;
@@ -84,10 +100,6 @@ static vyc_status call_make(vyc_worker *worker, vyc_worker_call **call_out) {
   }
   *call_out = call;
   return VYC_OK;
-}
-
-static bool has_ended(const vyc_worker_call *call) {
-  return vyc__parts_are_answered(call->parts, call->part_count);
 }
 
 /* Without the clock, so that an answer is seen as soon as it is there. */

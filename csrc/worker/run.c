@@ -139,14 +139,15 @@ static vyc_status run_and_wait(vyc_worker *worker, vyc_ticket **ticket_out, uint
     return vyc__call_collect(call, status);
   }
   const char *name = call->prepared->name;
+  const bool is_paused = atomic_load(&worker->pauses) != 0 && !atomic_load(&worker->closed);
   vyc_ticket *ticket = leave_in_flight(call, run, ticket_out != NULL);
   if (ticket_out != NULL) {
     if (ticket == NULL) return VYC_E_MEMORY;
     *ticket_out = ticket;
   }
-  return vyc__fail(
-      VYC_E_TIMEOUT, "worker",
-      "kernel %s has not finished in the time allowed: allow more, or wait for its ticket", name);
+  return vyc__fail(VYC_E_TIMEOUT, "worker",
+                   "kernel %s has not finished in the time allowed: %s, or wait for its ticket",
+                   name, is_paused ? "the worker is paused, so resume it" : "allow more");
 }
 
 vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,

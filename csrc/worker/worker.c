@@ -36,7 +36,7 @@ static void give_back(vyc_worker *worker) {
   vyc_context *context = worker->child.context;
   for (vyc_worker_call *call = atomic_load(&worker->calls); call != NULL; call = call->next) {
     end_call(call);
-    vyc__flight_give(call->flight);
+    vyc__flight_give(&context->history, call->flight);
   }
   EACH_RING(ring, worker) {
     if (ring->stream != NULL) context->driver->cuStreamDestroy(ring->stream);
@@ -221,6 +221,7 @@ void vyc_worker_release(vyc_worker *worker) {
 vyc_status vyc_worker_close(vyc_worker *worker, int64_t timeout_ns) {
   VYC_REQUIRE(worker != NULL);
   vyc_context *context = worker->child.context;
+  if (vyc__is_forked(context)) return VYC_OK;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_pace pace = vyc__pace_begin(timeout_ns, 0);

@@ -1,9 +1,10 @@
 # Defects of the library itself that the explorer must find: a program for each, with one source in which
-# one place is changed; --plant has those of the model and of the scene.
+# one place is changed; --plant has those of the model and of the scene. Limits that no schedule is long
+# enough for are small in programs of their own, which must find nothing.
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/mutants)
 
-# vyc_mutant(NAME file of csrc, pair in which, what it says, text of the file, what stands there instead)
-function(vyc_mutant name file pair told from to)
+# vyc_changed(NAME file of csrc, text of the file, what stands there instead): the program explorer_NAME
+function(vyc_changed name file from to)
   set(source ${PROJECT_SOURCE_DIR}/csrc/${file})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   file(READ ${source} text)
@@ -25,11 +26,27 @@ function(vyc_mutant name file pair told from to)
     $<FILTER:$<TARGET_OBJECTS:explored>,EXCLUDE,${excluded}>)
   target_link_libraries(explorer_${name} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
   target_link_options(explorer_${name} PRIVATE ${VYC_WRAPPED})
+endfunction()
+
+# vyc_mutant(NAME file of csrc, pair in which, what it says, text of the file, what stands there instead)
+function(vyc_mutant name file pair told from to)
+  vyc_changed(${name} ${file} "${from}" "${to}")
   add_test(NAME explorer_${name} COMMAND explorer_${name} --pair ${pair} --budget 2000 --random 0)
   set_tests_properties(explorer_${name} PROPERTIES PASS_REGULAR_EXPRESSION "${told}")
   # and finds nothing without it
   add_test(NAME explorer_without_${name} COMMAND explorer --pair ${pair} --budget 100 --random 0)
   set_tests_properties(explorer_${name} explorer_without_${name} PROPERTIES LABELS explorer TIMEOUT 1200)
+endfunction()
+
+# vyc_small(NAME file of csrc, pairs, text of the file, what stands there instead): with a limit so
+# small that schedules get to it, nothing is found
+function(vyc_small name file pairs from to)
+  vyc_changed(${name} ${file} "${from}" "${to}")
+  foreach(pair IN LISTS pairs)
+    string(REPLACE ":" "-" case ${pair})
+    add_test(NAME explorer_${name}_${case} COMMAND explorer_${name} --pair ${pair} --budget 50 --random 0)
+    set_tests_properties(explorer_${name}_${case} PROPERTIES LABELS explorer TIMEOUT 1200)
+  endforeach()
 endfunction()
 
 vyc_mutant(launches-unseen collective/one_shot.c ranks-reduce:ranks-close-second
@@ -151,3 +168,5 @@ vyc_mutant(waits-for-none worker/worker.c worker-call-waited:trim
   [=[    if (status == VYC_OK) status = vyc__worker_finish(worker, &pace);]=]
   [=[    if (status == VYC_OK && !vyc__worker_is_paused(worker))
       status = vyc__worker_finish(worker, &pace);]=])
+vyc_small(notes-soon worker/notes.c "fence:worker-calls;fence:worker-call-kept;fence:worker-close"
+  [=[(UINT64_C(1) << 24)]=] [=[UINT64_C(0)]=])

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 
 from vyre_cuda.bundles.assemble import cubin
@@ -17,7 +17,7 @@ from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.resident import ENTRY
 from vyre_cuda.codegen.parts import Part
 from vyre_cuda.codegen.worker import clearing_program, clearing_threads, lower_worker, refused
-from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.errors import UnsupportedError, type_name
 from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import BY_CODE, u32
@@ -26,10 +26,16 @@ from vyre_cuda.passes.specialize import specialized
 
 
 def clearing_kernels(workers: Mapping[str, Sequence[str]], kernels: Sequence[GraphKernel]) -> list[GraphKernel]:
-    """The kernel of each worker that clears its results. ValueError: a name that no kernel has, or that one has."""
+    """The kernel of each worker that clears its results. ValueError: a name that no kernel has, or that one has;
+    TypeError: not names."""
+    if not isinstance(workers, Mapping):
+        raise TypeError(f'workers= is {type_name(workers)}; it must be a dict, such as {{"fast": ["saxpy", "norm"]}}')
     by_name = {kernel.program.name: kernel for kernel in kernels}
     found = []
     for name, members in workers.items():
+        listed = isinstance(members, Iterable) and not isinstance(members, str)
+        if not listed or not all(isinstance(each, str) for each in (name, *members)):
+            raise TypeError(f"workers= has {name!r}: {members!r}; it must be a name and a list of names of kernels")
         taken = [each for each in (name, name + CLEARS) if each in by_name]
         missing = [each for each in members if each not in by_name]
         if taken:

@@ -82,7 +82,7 @@ def bundle(
         An option's unknown word, no program or target, two programs with one name, a known value that a program cannot
         have, or a worker of kernels, or one in `many`, that the bundle does not have.
     TypeError
-        Not a program, or `targets` is one name instead of a list.
+        Not a program, `targets` is one name instead of a list, or `workers` has something else than names.
     RecordingError
         A graph is still being recorded.
     UnsupportedError

@@ -9,6 +9,7 @@ import pickle
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,7 +160,7 @@ def test_a_worker_of_a_bundle_computes_what_its_kernels_do(
             worker.call(loaded["saxpy"], dx, dx, dout, float(a))
             np.testing.assert_array_equal(np.float32(a + 1) * x, dout.numpy())
             np.testing.assert_array_equal(2 * h, worker.submit(loaded["add_to"], h, h).result())
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="the bundle has no worker 'saxpy'; it has adding"):
         loaded.worker("saxpy")
     with pytest.raises(ValueError, match="blocks"):
         loaded.worker("adding", blocks=0)
@@ -208,6 +209,12 @@ def test_workers_that_read_other_slots_are_refused(path: Path, monkeypatch: pyte
 )
 def test_workers_of_kernels_that_are_not_there(path: Path, workers: dict[str, list[str]], words: str) -> None:
     with pytest.raises(ValueError, match=words):
+        vc.bundle([add_to(), saxpy()], path, targets=TARGETS, cubins=False, workers=workers)
+
+
+@pytest.mark.parametrize("workers", [["saxpy"], {"w": "saxpy"}, {3: ["saxpy"]}, {"w": [3]}, {"w": 3}])
+def test_workers_that_are_not_named(path: Path, workers: Any) -> None:
+    with pytest.raises(TypeError, match=r"workers= (is|has) .*; it must be a "):
         vc.bundle([add_to(), saxpy()], path, targets=TARGETS, cubins=False, workers=workers)
 
 

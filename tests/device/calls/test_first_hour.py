@@ -45,6 +45,7 @@ class Things:
         self.pending = self.kernel.submit(X, X, 2.0)
         self.replay = self.graph.submit()
         self.recorded = self.kernel.record(X, X, 2.0)
+        self.worker = device.worker([self.kernel])
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def things(device: vc.Device) -> Things:
 
 # ---- what belongs to a process --------------------------------------------------------------------------------------
 
-BOUND = ["device", "kernel", "call", "graph", "stream", "event", "pending", "replay", "recorded"]
+BOUND = ["device", "kernel", "call", "graph", "stream", "event", "pending", "replay", "recorded", "worker"]
 
 
 @pytest.mark.parametrize("name", [*BOUND, "x"])
@@ -306,6 +307,8 @@ MISTAKES: dict[str, tuple[Callable[[Things], Any], type[Exception], str]] = {
     "a number for a target": (lambda t: vc.ptx(t.program, target=90), TypeError, 'such as "sm_90", not an int'),
     "bytes for text": (lambda t: vc.parse(b"program p"), TypeError, "parse takes a str, not a bytes"),
     "a number bundled": (lambda t: vc.bundle(3, "x.vyre"), TypeError, "takes Programs, not an int"),
+    "a kernel bundled": (lambda t: vc.bundle([t.kernel], "x.vyre"), TypeError, "not a Kernel .write .program"),
+    "another kernel of a worker": (lambda t: t.worker.call("saxpy", X), ValueError, "give one of worker.kernels"),
     "a name that is none": (lambda t: vc.nosuch, AttributeError, "nosuch"),
 }
 

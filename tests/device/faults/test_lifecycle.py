@@ -43,6 +43,38 @@ def run_python(code: str, device_name: int | str, **environment: str) -> subproc
     )
 
 
+@pytest.mark.parametrize("how", ["launch", "submit", "worker"])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_close_tells_a_fault_that_nobody_was_told(device_name: int | str, how: str, known: bool) -> None:
+    done = run_python(
+        f"""
+        device = vc.Device(NAME)
+        reach, near, far = device.compile(programs.reach(), bounds="off"), np.uint64(0), np.uint64(2**40)
+        x = X.astype(np.uint64)
+        worker, dx, out = device.worker([reach]), device.array(x), device.zeros(100, vc.u64)
+        assert (worker.call(reach, x, near) == x).all()
+        {{
+            "launch": lambda: reach.launch(dx, out, far),
+            "submit": lambda: reach.submit(x, far),
+            "worker": lambda: worker.submit(reach, x, far),
+        }}["{how}"]()
+        try:
+            if {known}:
+                device.synchronize()
+        except vc.DeviceLostError:
+            print("told before")
+        try:
+            device.close()
+        except vc.DeviceLostError as error:
+            print(len(error.launches), "reach" in error.launches[0], device.is_closed)
+        device.close()
+        worker.close()
+        """,
+        device_name,
+    )
+    assert done.stdout == ("told before\n" if known else "1 True True\n"), done.stderr
+
+
 def test_a_closed_device_refuses_everything(device_name: int | str) -> None:
     device = vc.Device(device_name)
     kernel = device.compile(programs.saxpy())

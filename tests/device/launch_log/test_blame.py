@@ -159,6 +159,33 @@ def test_submitted_calls_are_remembered_until_they_end(device: vc.Device, saxpy:
     assert without_lines(device.context.in_flight()) == ()
 
 
+@pytest.mark.parametrize("keep", ["kept", "dropped"])
+@pytest.mark.parametrize("kind", ["kernel", "worker"])
+def test_calls_that_have_ended_are_not_named_though_nobody_has_waited(
+    device: vc.Device, saxpy: vc.Kernel, emulator: Emulator, kind: str, keep: str
+) -> None:
+    x = np.ones(N, np.float32)
+    with device.worker([saxpy]) as worker:
+
+        def submit() -> vc.Pending:
+            return saxpy.submit(x, x, 2.0) if kind == "kernel" else worker.submit(saxpy, x, x, 2.0)
+
+        pending = [submit() for _ in range(5)]
+        device.synchronize()
+        if keep == "dropped":
+            pending.clear()
+        assert without_lines(device.context.in_flight()) == ()
+
+        if kind == "worker":
+            worker.pause()
+        else:
+            emulator.set("held", 1)
+        pending.append(submit())
+        what = "a call of a worker" if kind == "worker" else "a call with host arrays"
+        assert without_lines(device.context.in_flight()) == (f"{SAXPY}, {what}",)
+        emulator.set("held", 0)
+
+
 def test_watchdog_of_the_driver_names_the_kernel_too(
     device: vc.Device, saxpy: vc.Kernel, arrays: tuple[vc.DeviceArray, ...], emulator: Emulator
 ) -> None:

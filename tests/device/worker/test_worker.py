@@ -342,7 +342,7 @@ def test_calls_wait_for_resume(device: vc.Device, worker: vc.Worker, saxpy: vc.K
     with pytest.raises(vc.KernelTimeoutError):
         pending.result(0.02)
     worker.resume()
-    with pytest.raises(vc.KernelTimeoutError):
+    with pytest.raises(vc.KernelTimeoutError, match=r"kernel saxpy has not .*: the worker is paused, so resume it"):
         worker.call(saxpy, X, X, 2.0, timeout=0.02)
     worker.resume()
     np.testing.assert_array_equal(3 * X, pending.result())

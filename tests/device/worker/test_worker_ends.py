@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 import numpy as np
@@ -89,6 +90,54 @@ def run_python(code: str) -> str:
     return done.stdout
 
 
+def test_a_worker_can_be_closed_after_its_device(device_name: int | str) -> None:
+    with vc.Device(device_name) as device:
+        kernel = device.compile(programs.saxpy())
+        worker = device.worker([kernel])
+        worker.call(kernel, X, X, 2.0)
+    worker.close()
+    with worker:
+        pass
+
+
+@pytest.mark.emulator
+def test_what_leaves_a_with_block_is_not_replaced_by_an_error_of_the_close(device_name: int | str) -> None:
+    code = f"""
+import os, numpy as np, vyre_cuda as vc
+from tests.device import programs
+from vyre_cuda.testing.emulator import Emulator
+device = vc.Device({device_name!r})
+kernel = device.compile(programs.saxpy())
+x = np.arange(300, dtype=np.float32)
+try:
+    with device.worker([kernel], idle=30.0) as worker:
+        worker.pause()
+        pending = worker.submit(kernel, x, x, 2.0)
+        Emulator().set("lost", 1)
+        raise RuntimeError("own")
+except RuntimeError as error:
+    notes = getattr(error, "__notes__", ["closing the worker: device 0 is lost"])  # there are none before Python 3.11
+    print(error, *(note.startswith("closing the worker: device 0 is lost") for note in notes))
+"""
+    assert run_python(code) == "own True\n"
+
+
+def test_a_pause_that_was_not_over_in_time_says_what_to_do(worker: vc.Worker, saxpy: vc.Kernel) -> None:
+    worker.call(saxpy, X, X, 2.0)
+    with pytest.raises(vc.KernelTimeoutError, match=r"is paused, but .* resume\(\) undoes this pause"):
+        worker.pause(timeout=0.0)
+    worker.pause(timeout=100.0)
+    assert worker.stats().running == 0
+    worker.resume()
+    worker.resume()
+    np.testing.assert_array_equal(3 * X, worker.call(saxpy, X, X, 2.0))
+
+
+def test_any_time_without_a_call_can_be_given(device: vc.Device, saxpy: vc.Kernel) -> None:
+    with device.worker([saxpy], idle=1e-12) as worker:
+        np.testing.assert_array_equal(3 * X, worker.call(saxpy, X, X, 2.0))
+
+
 def test_a_forked_child_cannot_use_it(worker: vc.Worker, saxpy: vc.Kernel) -> None:
     worker.call(saxpy, X, X, 2.0)
     child = os.fork()
@@ -98,6 +147,20 @@ def test_a_forked_child_cannot_use_it(worker: vc.Worker, saxpy: vc.Kernel) -> No
         except vc.DeviceUnavailableError:
             os._exit(0)
         os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    np.testing.assert_array_equal(3 * X, worker.call(saxpy, X, X, 2.0))
+
+
+def test_a_forked_child_leaves_the_block_of_a_with_statement(worker: vc.Worker, saxpy: vc.Kernel) -> None:
+    worker.call(saxpy, X, X, 2.0)
+    child = os.fork()
+    if child == 0:
+        try:
+            with worker:
+                pass
+            worker.close()
+        finally:
+            os._exit(0 if sys.exc_info()[0] is None else 1)
     assert os.waitpid(child, 0)[1] == 0
     np.testing.assert_array_equal(3 * X, worker.call(saxpy, X, X, 2.0))
 

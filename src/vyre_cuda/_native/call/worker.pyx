@@ -65,6 +65,7 @@ cdef class WorkerHandle:
     cdef tuple _given  # what they were made of
     cdef PyObject *_kernels[MOST_KERNELS]  # those of the tuple
     cdef Seen *_seen  # where the last general call came from
+    cdef bint _shut
 
     def __init__(self, PreparedKernel entry not None, tuple kernels not None, tuple given not None,
                  PreparedKernel clearing not None, uint64_t idle_ns, uint64_t busy_ns, uint32_t first,
@@ -109,7 +110,7 @@ cdef class WorkerHandle:
         for i in range(len(self._given)):
             if self._given[i] is kernel:
                 return i
-        raise ValueError(f"{kernel!r} is not a kernel of this worker: name it in device.worker([...])")
+        raise ValueError(f"{kernel!r} is not a kernel of this worker: give one of worker.kernels, or make a worker with it")
 
     def number_of(self, kernel) -> int:
         """The number of a kernel in the worker. ValueError: it is none of its kernels."""
@@ -203,7 +204,9 @@ cdef class WorkerHandle:
 
     def shut(self, object timeout=None) -> bool:
         """Finish what was submitted and take no more calls; False: not in time."""
-        return wait_in_slices(close_once, self._h, nanoseconds(timeout))
+        cdef int64_t left = nanoseconds(timeout)
+        self._shut = True
+        return wait_in_slices(close_once, self._h, left)
 
     def read_stats(self) -> dict[str, int]:
         cdef vyc_worker_stats stats
@@ -290,6 +293,16 @@ cdef int finish(vyc_status status, vyc_ticket *ticket) except -1:
     return 0
 
 
+cdef str way_on(WorkerHandle worker):
+    """What to do about a call that has not ended in time."""
+    cdef vyc_status status
+    with nogil:
+        status = vyc_worker_pause_wait(worker._h, 0)  # refused unless it is paused or closed
+    if not worker._shut and (status == VYC_OK or status == VYC_NOT_READY):
+        return "the worker is paused, so resume it"
+    return "allow more with timeout=, or submit it and wait again"
+
+
 cdef int run_at_length(WorkerHandle worker, uint32_t number, vyc_run *run, int64_t left_ns) except -1:
     """Without the GIL, and looking for signals; negative: no limit of time."""
     cdef vyc_ticket *ticket = NULL
@@ -312,15 +325,15 @@ cdef int run_at_length(WorkerHandle worker, uint32_t number, vyc_run *run, int64
         check_signals()
         if not ticket_wait(ticket, left_ns):
             raise KernelTimeoutError(
-                "the kernel has not finished in the time allowed: "
-                "allow more with timeout=, or submit it and wait again", launches=worker.context.in_flight())
+                f"kernel {worker.kernels[number].program.name} has not finished in the time allowed: {way_on(worker)}",
+                launches=worker.context.in_flight())
     finally:
         with nogil:
             vyc_ticket_release(ticket)
     return 0
 
 
-cdef object call_plain(object self, PyObject *const *args, Py_ssize_t n, PyObject *names):
+cdef object call_worker(object self, PyObject *const *args, Py_ssize_t n, PyObject *names):
     """`Worker.call(kernel, *args, out=None, grid=None)`; other keywords are parameters, for the general path."""
     cdef Py_ssize_t i
     cdef object out = None, grid = None, key
@@ -346,7 +359,7 @@ cdef object call_plain(object self, PyObject *const *args, Py_ssize_t n, PyObjec
 # As `launch` of dispatch.pyx: no tuple and no dict per call.
 cdef PyMethodDef call_def
 call_def.ml_name = b"call"
-call_def.ml_meth = <void *>call_plain
+call_def.ml_meth = <void *>call_worker
 call_def.ml_flags = METH_FASTCALL | METH_KEYWORDS
 call_def.ml_doc = b"""call(kernel, *args, out=None, grid=None, **kwargs)
 

@@ -16,7 +16,7 @@ from vyre_cuda._native.core.c_driver cimport (
     vyc_driver_started, vyc_event, vyc_fence, vyc_stream,
 )
 from vyre_cuda._native.core.c_kernel cimport vyc_context_count_timing, vyc_timing
-from vyre_cuda._native.core.c_status cimport VYC_NOT_READY, VYC_OK, vyc_status
+from vyre_cuda._native.core.c_status cimport VYC_E_LOST, VYC_NOT_READY, VYC_OK, vyc_status
 from vyre_cuda._native.core.c_stream cimport (
     vyc_event_elapsed, vyc_event_query, vyc_event_release, vyc_event_synchronize_for, vyc_event_try_release,
     vyc_fence_create, vyc_fence_release, vyc_fence_wait, vyc_stream_create, vyc_stream_handle, vyc_stream_query,
@@ -34,7 +34,7 @@ from weakref import WeakSet
 
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda._native.core.waiting import explain_interrupts
-from vyre_cuda.errors import DeviceUnavailableError, Error, KernelTimeoutError
+from vyre_cuda.errors import DeviceLostError, DeviceUnavailableError, Error, KernelTimeoutError
 
 
 cdef enum:
@@ -277,6 +277,7 @@ cdef class Context:
         cdef int64_t timeout_ns = nanoseconds(timeout)
         cdef int64_t left = timeout_ns
         cdef uint64_t begin = monotonic_ns()
+        cdef bint was_lost = vyc_context_supports(self._h, "captured_replay") == VYC_E_LOST  # each answer says it
         failure = None
         try:
             self.synchronize(timeout)
@@ -297,7 +298,10 @@ cdef class Context:
                 f"{failure}; it was abandoned, and the driver keeps what it uses until the process ends",
                 launches=late.launches,
             ) from None
-        if failure is not None and not isinstance(failure, (DeviceUnavailableError, KernelTimeoutError)):
+        if isinstance(failure, DeviceLostError):
+            if not was_lost:
+                raise failure
+        elif failure is not None and not isinstance(failure, (DeviceUnavailableError, KernelTimeoutError)):
             raise failure
 
     def set_patience(self, double seconds) -> None:

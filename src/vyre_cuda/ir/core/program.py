@@ -140,6 +140,8 @@ def no_program(taking: str, given: object) -> TypeError:
         way = " (decorate it with @vc.kernel)"
     elif hasattr(given, "build"):
         way = " (write .build() behind it)"
+    elif hasattr(given, "program"):
+        way = " (write .program behind it)"
     return TypeError(f"{taking}, not {type_name(given)}{way}")
 
 

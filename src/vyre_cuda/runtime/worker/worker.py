@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from vyre_cuda._native.call import worker as native
 from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.call.worker import WorkerCall, WorkerHandle
 from vyre_cuda._native.core.context import refuse_pickle
-from vyre_cuda.errors import KernelTimeoutError, UnsupportedError
+from vyre_cuda.errors import DeviceLostError, Error, KernelTimeoutError, UnsupportedError
 from vyre_cuda.records import dataclass
 from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.kernel import arguments as general
@@ -79,7 +80,7 @@ class Worker(WorkerHandle):
         given = listed_of(kernels)
         listed = given if entry is not None else kernels_of(device, given)
         own, clearing = entry if entry is not None else entry_of(device, listed)
-        times = round(idle * _SECOND), round(busy * _SECOND)
+        times = max(round(idle * _SECOND), 1), round(busy * _SECOND)
         super().__init__(own, listed, given, clearing.prepared, *times, first & _MOST_NUMBER, blocks)
         self.device = device
         self.blocks = blocks
@@ -178,7 +179,8 @@ class Worker(WorkerHandle):
         """
         if not self.leave(timeout):
             raise KernelTimeoutError(
-                f"a call of the worker has not ended after {timeout} s: wait again, or longer",
+                f"the worker is paused, but has not left the device after {timeout} s: "
+                "resume() undoes this pause, and another pause() waits again",
                 launches=self.context.in_flight(),
             )
 
@@ -218,6 +220,8 @@ class Worker(WorkerHandle):
         ValueError
             The timeout is NaN.
         """
+        if self.device.is_closed:
+            return
         if not self.shut(timeout):
             raise KernelTimeoutError(
                 f"calls of the worker have not ended after {timeout} s; close() waits for them again",
@@ -230,8 +234,14 @@ class Worker(WorkerHandle):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self.device.is_closed:
+        """Close. An exception that leaves the block propagates, with a note on calls that have not ended."""
+        try:
             self.close()
+        except Error as failure:
+            if error is None:
+                raise
+            if sys.version_info >= (3, 11) and not isinstance(error, DeviceLostError):
+                error.add_note(f"closing the worker: {failure}")
 
     __dir__ = without(
         "leave", "come_back", "submit_plain", "submit_arguments", "run_arguments", "read_stats", "shut", "number_of"
