@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import struct
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,7 @@ class Random:
             of_row = slice(row * SIZE, row * SIZE + size)
             a = "a" if rng.random() < 0.1 else rng.choice((0.5, 2.0))
             self.launches.append((self._read(rng, of_row), self._written(rng, of_row), a, float(row % self.kinds)))
+        self.times = rng.choice((1, 1, 2))
 
     def _read(self, rng: random.Random, of_row: slice) -> Any:
         known = [name for name in self.defaults if name[0] == "x"]
@@ -195,6 +197,7 @@ class Random:
 
     def record(self) -> vc.Graph:
         kernels = [self.device.compile(scaled(f"scaled{k}")) for k in range(self.kinds)]
+        turn = self.device.compile(turned())
         x, t = self.device.array(self.x), self.device.array(self.t)
 
         symbols = {name: vc.symbol(name, self._default(name, x, t)) for name in self.defaults}
@@ -203,11 +206,11 @@ class Random:
             return of[what] if isinstance(what, slice) else symbols[what]
 
         out = vc.symbol("out", self.device.zeros(self.t.size, vc.f32))
-        with self.device.record(fuse=True) as graph:
+        with self.device.record(fuse=True) as graph, nullcontext() if self.times == 1 else graph.repeat(self.times):
             for number, (read, write, a, c) in enumerate(self.launches):
                 factor = vc.symbol(a, 2.0) if isinstance(a, str) else a
                 kernels[number % self.kinds].launch(array(read, x), array(write, t), factor, c)
-            self.device.compile(turned()).launch(t, out)
+            turn.launch(t, out)
         graph.compile()
         return graph
 
@@ -243,7 +246,7 @@ class Random:
         pairs = [pair(read, write) for read, write, _, _ in self.launches]
         if any(x.size and z.size and np.may_share_memory(x, z) for x, z in pairs):
             return None
-        for (x, z), (_, _, factor, c) in zip(pairs, self.launches, strict=True):
+        for (x, z), (_, _, factor, c) in zip(pairs * self.times, self.launches * self.times, strict=True):
             read = np.zeros(z.size, F32)
             read[: x.size] = x[: z.size]
             z[:] = F32(a if isinstance(factor, str) else factor) * read + F32(c)
