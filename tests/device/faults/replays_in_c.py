@@ -1,9 +1,10 @@
-"""Allocations of launches of a bundled graph whose merged steps take arrays that are symbols, from C.
+"""Allocations of launches of a bundled graph whose merged steps or rows take arrays that are symbols, from C.
 
-    LD_PRELOAD=LIBRARY python -m tests.device.faults.replays_in_c LIBRARY BUNDLE FACTORS GIVEN
+    LD_PRELOAD=LIBRARY python -m tests.device.faults.replays_in_c LIBRARY BUNDLE GRAPH RESULT GIVEN
 
-The graph has so many factors, and launches give so many of them, of which the first is 2. Prints whether making the
-graph has allocated anything, what ten launches with other arrays have after that, and what they wrote.
+The graph reads the symbol x and writes the symbol RESULT, and launches give so many of its factors, of which the first
+is 2. Prints whether making the graph has allocated anything, what ten launches with other arrays have after that, and
+what they wrote.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Library:
 
 
 def main() -> None:
-    faults, bundle_path = c.CDLL(sys.argv[1]), sys.argv[2].encode()
+    faults, (bundle_path, name) = c.CDLL(sys.argv[1]), map(str.encode, sys.argv[2:4])
     faults.host_faults_made.restype = c.c_uint64
     vyc = Library()
     if faults.host_faults_watch() == 0:
@@ -65,18 +66,18 @@ def main() -> None:
     driver = vyc.made("vyc_driver_open", str(Path(vc.get_library_dir()) / EMULATOR_LIBRARY).encode())
     context = vyc.made("vyc_context_open", driver, 0)
     bundle = vyc.made("vyc_bundle_open", bundle_path, None, c.c_size_t(0))
-    replay = vyc.made("vyc_replay_load", None, c.c_size_t(0), context, bundle, b"chain", c.c_uint64(0))
+    replay = vyc.made("vyc_replay_load", None, c.c_size_t(0), context, bundle, name, c.c_uint64(0))
     graph = c.c_uint32()
-    vyc.call("vyc_bundle_graph_find", bundle, c.byref(graph), b"chain")
+    vyc.call("vyc_bundle_graph_find", bundle, c.byref(graph), name)
 
     def symbol(name: str) -> int:
         found = c.c_uint32()
         vyc.call("vyc_bundle_symbol_find", bundle, c.byref(found), graph, name.encode())
         return found.value
 
-    given = int(sys.argv[4])
+    given = int(sys.argv[5])
     factors = [Value(symbol(f"f{k}"), 0, ONE if k else TWO, None, 0, 0) for k in range(given)]
-    x, out = symbol("x"), symbol("out")
+    x, out = symbol("x"), symbol(sys.argv[4])
     buffers = [vyc.made("vyc_buffer_alloc", context, c.c_uint64(BYTES)) for _ in range(3)]
     contents = (c.c_float * COUNT)(*range(COUNT))
     vyc.call("vyc_copy_in", buffers[0], c.c_uint64(0), contents, c.c_uint64(BYTES))
