@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import NamedTuple, Protocol, TypeAlias
 
 from vyre_cuda.bundles.layout import Writer
@@ -205,23 +206,39 @@ def _fields(value: GraphValue, numbers: Mapping[str, int]) -> tuple[int, int, in
             return _BITS, 0, value.bits, 0
 
 
-def merged_kernels(programs: Sequence[GraphKernel], graphs: Mapping[str, RecordedGraph]) -> list[GraphKernel]:
-    """The kernels of a bundle, without duplicates. UnsupportedError: one program with two sets of options."""
-    found: dict[str, GraphKernel] = {}
-    for kernel in [*programs, *(kernel for graph in graphs.values() for kernel in graph.kernels)]:
-        known = found.setdefault(kernel.program.name, kernel)
-        if known == kernel:
-            continue
-        if known.program != kernel.program:
-            raise ValueError(
-                f"two programs are named {kernel.program.name}; names in a bundle must be unique, so rename one"
-            )
-        raise UnsupportedError(
-            f"program {kernel.program.name} is compiled with {_options(known)} and with {_options(kernel)}; a bundle "
-            "holds one kernel per name: give all the same options, or leave a program out that graphs bring",
-            capability="two_options",
-        )
-    return list(found.values())
+def named_apart(
+    programs: Sequence[GraphKernel], graphs: Mapping[str, RecordedGraph]
+) -> tuple[list[GraphKernel], dict[str, RecordedGraph]]:
+    """The kernels of a bundle, without duplicates, and the graphs with the names that their kernels have there.
+
+    UnsupportedError: a program that was given has other options in a graph.
+    """
+    found = {kernel.program.name: kernel for kernel in programs}
+    renamed = {}
+    for name, graph in graphs.items():
+        others = {}
+        for kernel in graph.kernels:
+            known = found.setdefault(kernel.program.name, kernel)
+            if known in programs and known.program == kernel.program and known != kernel:
+                raise UnsupportedError(
+                    f"program {kernel.program.name} is compiled with {_options(known)} and with {_options(kernel)}; "
+                    "give it the options that it has in the graph, or leave it out",
+                    capability="two_options",
+                )
+            if known != kernel:
+                own = under_own_name(kernel)
+                found[own.program.name] = own
+                others[kernel.program.name] = own.program.name
+        steps = [_with_kernels(step, others) for step in graph.steps] if others else graph.steps
+        renamed[name] = replace(graph, steps=steps)
+    return list(found.values()), renamed
+
+
+def _with_kernels(step: GraphStep, names: Mapping[str, str]) -> GraphStep:
+    group = step.group
+    if group is not None:
+        group = group._replace(members=tuple([names.get(member, member) for member in group.members]))
+    return replace(step, kernel=names.get(step.kernel, step.kernel), group=group)
 
 
 def _options(kernel: GraphKernel) -> str:
@@ -229,3 +246,10 @@ def _options(kernel: GraphKernel) -> str:
     return (
         f"precision={kernel.precision!r}, bounds={kernel.bounds!r}, max_ulp={kernel.max_ulp!r}, specialize={values!r}"
     )
+
+
+def under_own_name(kernel: GraphKernel) -> GraphKernel:
+    """The kernel with a name that no other has."""
+    options = repr((kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known)).encode()
+    digest = sha256(kernel.program.to_bytes() + options).hexdigest()[:8]
+    return replace(kernel, program=replace(kernel.program, name=f"{kernel.program.name}_{digest}"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vyre_cuda.bundles.assemble import cubin, has_assembler
-from vyre_cuda.bundles.graphs import Bundled, GraphKernel, Group, RecordedGraph, add_graphs, groups_of, merged_kernels
+from vyre_cuda.bundles.graphs import Bundled, GraphKernel, Group, RecordedGraph, add_graphs, groups_of, named_apart
 from vyre_cuda.bundles.kernels import CLEARS, BundledKernel, Variant, add_kernel
 from vyre_cuda.bundles.layout import Writer
 from vyre_cuda.bundles.rows import check_rows, clearing_kernel, entry_names, leaves_gaps, rows_entry
@@ -104,7 +104,7 @@ def bundle(
     if len({program.name for program in given}) < len(given):
         raise ValueError("two programs have the same name; names in a bundle must be unique, so rename one")
     alone = [GraphKernel(p, precision, bounds, max_ulp, known_values(p, specialize)) for p in given]
-    wanted = merged_kernels(alone, recorded)
+    wanted, recorded = named_apart(alone, recorded)
     wanted += clearing_kernels(workers or {}, wanted)
     chosen = parse_targets(targets)
     with_cubins = has_assembler() if cubins is None else cubins

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,39 @@ def test_its_symbols_are_told_without_a_device(path: Path, device: vc.Device) ->
     }
     with pytest.raises(KeyError):
         bundle.on(device).graph("nothing")
+
+
+def times(device: vc.Device, type_: vc.Type, factor: int, **options: Any) -> vc.Kernel:
+    b = vc.Builder("times", block=32)
+    x = b.input("x", type_)
+    n = b.scalar("n", vc.u32)
+    out = b.output("out", type_, size=x.size)
+    out[vc.global_id.x] = x[vc.global_id.x] * factor + type_(n)
+    return device.compile(b.build(), **options)
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_kernels_of_graphs_may_have_one_name(path: Path, device: vc.Device, fuse: bool) -> None:
+    """As one kernel function has for several types, consts or known values."""
+    data = np.arange(40)
+    x, y = device.array(data), device.array(data.astype(np.float32))
+    graphs = {}
+    for name, factor in (("twice", 2), ("thrice", 3)):
+        with device.record(fuse=fuse) as graph:
+            times(device, vc.i64, factor).launch(x, 1, vc.symbol("a"))
+            times(device, vc.i64, factor, specialize={"n": 1}).launch(x, 1, vc.symbol("b"))
+            times(device, vc.f32, factor).launch(y, vc.symbol("n", 0), vc.symbol("c"))
+        graph.replay(a=device.empty(40, vc.i64), b=device.empty(40, vc.i64), c=device.empty(40, vc.f32))
+        graphs[name] = graph
+    vc.bundle(times(device, vc.i64, 7).program, path, cubins=False, graphs=graphs)
+
+    loaded = vc.load_bundle(path).on(device)
+    assert loaded["times"](data, 0).tolist() == (7 * data).tolist()
+    for name, factor in (("twice", 2), ("thrice", 3)):
+        a, b, c = device.empty(40, vc.i64), device.empty(40, vc.i64), device.empty(40, vc.f32)
+        loaded.graph(name).replay(a=a, b=b, c=c)
+        assert a.numpy().tolist() == b.numpy().tolist() == (factor * data + 1).tolist()
+        assert c.numpy().tolist() == (factor * data).tolist()
 
 
 def test_each_loaded_graph_has_arrays_of_its_own(path: Path, device: vc.Device) -> None:

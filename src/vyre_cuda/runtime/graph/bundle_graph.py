@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from hashlib import sha256
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +29,10 @@ from vyre_cuda.bundles.graphs import (
     Group,
     Named,
     RecordedGraph,
+    under_own_name,
 )
 from vyre_cuda.errors import UnsupportedError, type_name
 from vyre_cuda.ir.core.nodes import Parameter
-from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.records import dataclass, field, replace
@@ -116,7 +115,7 @@ class _Recorder:
     def __init__(self, values: Mapping[str, Any], merged: Collection[Kernel], alone: Collection[Buffer]) -> None:
         self._defaults = values
         self._alone = alone
-        self._merged = {id(kernel): _own_name(kernel.program) for kernel in merged}
+        self._merged = {id(kernel) for kernel in merged}
         self._memory: dict[Buffer, _Memory] = {}
         self._symbols: dict[str, tuple[bool, Type]] = {}
         self._written: set[str] = set()
@@ -297,8 +296,7 @@ class _Recorder:
                 f"{kernel.program.name} was loaded from a bundle without its body: write that bundle with source=True",
                 capability="source",
             )
-        program = self._merged.get(id(kernel), kernel.program)
-        self._kernels[id(kernel)] = GraphKernel(program, kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known)
+        stored = self._kernels.get(id(kernel)) or self._stored(kernel)
         values = tuple(
             self._array(step.values[p.name]) if p.is_buffer else self._scalar(step.values[p.name], p.type)
             for p in kernel.program.parameters
@@ -306,7 +304,16 @@ class _Recorder:
         values += tuple(bits for p in kernel.program.parameters for bits in _extents(p, step.values[p.name]))
         axes = (0, 0, 0) if step.grid is None else step.grid if isinstance(step.grid, tuple) else (step.grid,)
         x, y, z = (*axes, 1, 1)[:3]
-        return GraphStep(LAUNCH, values, kernel=program.name, grid=(int(x), int(y), int(z)))
+        return GraphStep(LAUNCH, values, kernel=stored.program.name, grid=(int(x), int(y), int(z)))
+
+    def _stored(self, kernel: Kernel) -> GraphKernel:
+        """Under its program's name, unless it was made of several or another kernel of the graph has that name."""
+        stored = GraphKernel(kernel.program, kernel.precision, kernel.bounds, kernel.max_ulp, kernel.known)
+        others = [other for other in self._kernels.values() if other.program.name == kernel.program.name]
+        if id(kernel) in self._merged or any(other != stored for other in others):
+            stored = under_own_name(stored)
+        self._kernels[id(kernel)] = stored
+        return stored
 
     def _array(self, value: Any) -> GraphValue:
         return Named(value.name) if isinstance(value, Symbol) else self._span(value)
@@ -330,11 +337,6 @@ def _meet(memories: Mapping[Buffer, _Memory]) -> bool:
     """Whether two buffers are the same memory, which only others can know."""
     ends = sorted((buffer.address + each.begin, buffer.address + each.end) for buffer, each in memories.items())
     return any(behind > begin for (_, behind), (begin, _) in pairwise(ends))
-
-
-def _own_name(program: Program) -> Program:
-    """The program with a name that no other program has."""
-    return replace(program, name=f"{program.name}_{sha256(program.to_bytes()).hexdigest()[:8]}")
 
 
 def _extents(parameter: Parameter, value: Any) -> list[Bits]:
