@@ -51,9 +51,9 @@ class _Extraction(Extraction):
         self.roots.add(class_)
         return super().stored(class_)
 
-    def _of_form(self, term: int) -> int:
+    def _of_form(self, class_: int, term: int) -> int:
         self.computed.add(term)
-        return super()._of_form(term)
+        return super()._of_form(class_, term)
 
 
 class _Expressions(Expressions):

@@ -171,8 +171,12 @@ class Extraction:
             if value is None:
                 value = integers.narrowed(self._b, type_, self._loose(class_))
         else:
-            value = self._computed(class_)
-        terms.put(terms.values, class_, value)
+            form = terms.best[class_] if len(terms.forms[class_]) == 1 else terms.choose(class_)
+            value = self._of_form(class_, form)
+        if class_ < terms.outer:
+            terms.put(terms.values, class_, value)
+        else:
+            terms.values[class_] = value
         return value
 
     def _of_bits(self, class_: int, type_: Type) -> int | None:
@@ -204,26 +208,27 @@ class Extraction:
             return self.value(class_)
         value = terms.loose[class_]
         if value is None:
-            value = self._computed(class_)
-            terms.put(terms.loose, class_, value)
+            form = terms.best[class_] if len(terms.forms[class_]) == 1 else terms.choose(class_)
+            value = self._of_form(class_, form)
+            if class_ < terms.outer:
+                terms.put(terms.loose, class_, value)
+            else:
+                terms.loose[class_] = value
         return value
 
-    def _computed(self, class_: int) -> int:
+    def _of_form(self, class_: int, term: int) -> int:
+        """The value of a class by this term."""
         terms = self._terms
-        form = terms.best[class_] if len(terms.forms[class_]) == 1 else terms.choose(class_)
-        terms.pending.append(class_)
-        value = self._of_form(form)
-        terms.pending.pop()
-        return value
-
-    def _of_form(self, term: int) -> int:
-        terms = self._terms
-        op, type_, args = terms.ops[term], terms.types[term], terms.args[term]
+        op, type_, args, pending = terms.ops[term], terms.types[term], terms.args[term], terms.pending
+        pending.append(class_)
         if op in _WITHOUT_OPERANDS:
-            return self._of_attribute(op, type_, terms.attrs[term])
+            value = self._of_attribute(op, type_, terms.attrs[term])
+            pending.pop()
+            return value
         if type_.code in _NARROW:
             loose = self._loosely(op, type_, args)
             if loose is not None:
+                pending.pop()
                 return loose
         operands = []
         link, values = terms.link, terms.values
@@ -232,6 +237,7 @@ class Extraction:
         for arg in terms.parts(term) if op in QUOTIENT_OF_REST else args:
             known = values[arg] if link[arg] == arg else None
             operands.append(self.value(arg) if known is None else known)
+        pending.pop()
         source = terms.types[args[-1]]
         instruction = self._instructions.get((op, source))
         if instruction is None:

@@ -63,9 +63,9 @@ class RecordedExtraction(Extraction):
         self._used(class_)
         return value
 
-    def _of_form(self, term: int) -> int:
+    def _of_form(self, class_: int, term: int) -> int:
         self.computed.add(term)
-        return super()._of_form(term)
+        return super()._of_form(class_, term)
 
 
 @dataclass(slots=True)

@@ -100,9 +100,11 @@ class Facts:
             one, other = args
             settled.append(now if settled[one] >= now and settled[other] >= now else _UNSETTLED)
             left, right = ranges[one] or full, ranges[other] or full
-            if (left is full or right is full) and op in _FULL_OF_FULL:
-                ranges.append(full)
-                return
+            if left is full or right is full:
+                rest = right if left is full else left
+                if op in _FULL_OF_FULL or (op == "multiply" and (rest[1] > 1 or rest[0] < -1)):
+                    ranges.append(full)
+                    return
             derived = rule(type_, (left, right))
         elif len(args) == 1:
             settled.append(now if settled[args[0]] >= now else _UNSETTLED)

@@ -16,7 +16,7 @@ from vyre_cuda.codegen.ssa.facts import Facts
 from vyre_cuda.codegen.ssa.float_rules import flushed_constant, sign_in_bits
 from vyre_cuda.codegen.ssa.foldable import may_fold
 from vyre_cuda.codegen.ssa.intervals import FULL, Range, wrap
-from vyre_cuda.codegen.ssa.simplify import Rule, rules_of
+from vyre_cuda.codegen.ssa.simplify import OF_CONSTANTS, Rule, rules_of
 from vyre_cuda.codegen.ssa.ssa import Function
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.later import later
@@ -32,12 +32,14 @@ _OF_INTEGERS = frozenset({"retype", "widen", "low"})
 
 
 @cache
-def _facts_of(op: str, type_: str) -> tuple[bool, bool, tuple[Rule, ...], str]:
+def _facts_of(op: str, type_: str) -> tuple[bool, bool, tuple[Rule, ...], tuple[Rule, ...], str]:
     """Of an op on operands of a type: whether they can be exchanged, whether constants among them are flushed, the
-    rules that can apply, and the type of the result.
+    rules that can apply where the last one is a constant and where it is none, and the type of the result.
     """
     flushes = type_ == "f32" and op.endswith((".ftz", ".fast"))
-    return op in _COMMUTATIVE, flushes, rules_of(op, type_), "pred" if op in PREDICATES else type_
+    rules = rules_of(op, type_)
+    others = tuple([rule for rule in rules if rule not in OF_CONSTANTS])
+    return op in _COMMUTATIVE, flushes, rules, others, "pred" if op in PREDICATES else type_
 
 
 class Builder:
@@ -80,16 +82,16 @@ class Builder:
     def apply(self, op: str, *args: int) -> int:
         """The value of an op on operands of one type (the first operand of `where` is a predicate)."""
         function = self.function
+        ops = function.ops
         type_ = function.types[args[0 if op in TYPED_BY_FIRST else -1]]
-        is_commutative, flushes, rules, result = _facts_of(op, type_)
+        is_commutative, flushes, rules, others, result = _facts_of(op, type_)
         if is_commutative:
             left, right = args
-            ops = function.ops
             if ops[left] == "const" or (left > right and ops[right] != "const"):
                 args = (right, left)
         if flushes:
             args = tuple([flushed_constant(self, arg) for arg in args])
-        for rule in rules:
+        for rule in rules if ops[args[-1]] == "const" else others:
             simpler = rule(self, type_, *args)
             if simpler is not None:
                 return simpler
@@ -160,8 +162,15 @@ class Builder:
 
     def emit(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """The requested value, or the constant that it is known to be."""
-        value = self.function.value(op, type_, args, attr)
-        facts = self.facts
+        function, facts = self.function, self.facts
+        made = len(function.ops)
+        value = function.shared.setdefault((op, type_, args, attr), made)
+        if value == made:
+            function.ops.append(op)
+            function.types.append(type_)
+            function.args.append(args)
+            function.attrs.append(attr)
+            function.code.append(made)
         if type_ not in FULL:  # it has no interval
             if type_ == "pred" and value in facts.known:
                 return self.true if facts.known[value] else self.false
@@ -191,7 +200,7 @@ class Builder:
         """The value in a register, for instructions that take no immediate."""
         if not self.is_constant(value):
             return value
-        return self.function.value("copy", self.function.types[value], (value,))
+        return self.emit("copy", self.function.types[value], (value,))
 
     def read_register(self, register: int) -> int:
         """The current value of a mutable register."""

@@ -25,6 +25,9 @@ else:
 # (builder, operand type, operands) -> a simpler value, or None
 Rule = Callable[..., "int | None"]
 
+# Rules that find nothing unless the operand on the right is a constant.
+OF_CONSTANTS: set[Rule] = set()
+
 
 def _chain(*rules: Callable[[Builder, str, int, int], int | None]) -> Rule:
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
@@ -51,7 +54,7 @@ def _by_constant(
     def rule(b: Builder, type_: str, left: int, right: int) -> int | None:
         function = b.function
         if function.ops[right] != "const":
-            return None if same is None else same(b, type_, left, right)
+            return same(b, type_, left, right) if same is not None else None
         if type_ not in FULL:
             return None
         constant = function.attrs[right]
@@ -67,6 +70,8 @@ def _by_constant(
                 return simpler
         return None
 
+    if same is None:
+        OF_CONSTANTS.add(rule)
     return rule
 
 

@@ -56,7 +56,6 @@ class Function:
         "_depends",
         "_entry",
         "_late",
-        "_shared",
         "aliases",
         "args",
         "attrs",
@@ -67,6 +66,7 @@ class Function:
         "ops",
         "pinned",
         "registers",
+        "shared",
         "types",
     )
 
@@ -85,7 +85,7 @@ class Function:
         self._depends = bytearray()  # of the first values
         self._entry: dict[Key, int] = {}
         self._constants: dict[tuple[str, int], int] = {}
-        self._shared: dict[Key, int] = {}  # with the entry values that no scope had before
+        self.shared: dict[Key, int] = {}  # pure values that are found, with the entry values that no scope had before
         self._before: list[int] = []  # of each open scope: how many were shared
         self._late: list[Key] = []  # entry values that an open scope has shared
 
@@ -103,19 +103,6 @@ class Function:
         """The literal, if there is one."""
         return self._constants.get((type_, value))
 
-    def value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
-        """A pure value, computed here unless a dominating one is the same."""
-        ops = self.ops
-        made = len(ops)
-        found = self._shared.setdefault((op, type_, args, attr), made)
-        if found == made:
-            ops.append(op)
-            self.types.append(type_)
-            self.args.append(args)
-            self.attrs.append(attr)
-            self.code.append(made)
-        return found
-
     def entry_value(self, op: str, type_: str, args: tuple[int, ...], attr: Any = None) -> int:
         """A pure value of entry values alone, computed before all code."""
         key = (op, type_, args, attr)
@@ -123,8 +110,8 @@ class Function:
         if found is None:
             found = self._entry[key] = self._append(*key)
             self.entry.append(found)
-            if key not in self._shared:
-                self._shared[key] = found
+            if key not in self.shared:
+                self.shared[key] = found
                 if self._before:
                     self._late.append(key)
         return found
@@ -141,11 +128,11 @@ class Function:
 
     def find(self, key: Key) -> int | None:
         """What `remember` kept under this key in a scope that is still open."""
-        return self._shared.get(key)
+        return self.shared.get(key)
 
     def remember(self, key: Key, value: int) -> None:
         """Let `find` give this value until the scope closes."""
-        self._shared.setdefault(key, value)
+        self.shared.setdefault(key, value)
 
     def _append(self, op: str, type_: str, args: tuple[int, ...], attr: Any) -> int:
         made = len(self.ops)
@@ -193,17 +180,17 @@ class Function:
     def rewritten(self) -> list[int | Effect]:
         """Begin the code anew: what it was, to be put back with changes. Of values, only entry values are found."""
         before, self.code = self.code, []
-        self._shared = dict(self._entry)
+        self.shared = dict(self._entry)
         return before
 
     # ---- scopes ----
 
     def open_scope(self) -> None:
-        self._before.append(len(self._shared))
+        self._before.append(len(self.shared))
 
     def close_scope(self) -> None:
         """Values of the scope are no longer found."""
-        shared = self._shared
+        shared = self.shared
         forget_behind(shared, self._before.pop())
         for key in self._late:
             shared.setdefault(key, self._entry[key])

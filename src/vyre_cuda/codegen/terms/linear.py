@@ -102,7 +102,11 @@ def _form(terms: Terms, op: str, type_: Type, args: tuple[int, ...]) -> tuple[Af
             return None, 0
         return (left << factor if factor < type_.bits else number(type_.bits, 0)), weight(left, type_) + 1
     if factor is not None:
-        return left * factor, weight(left, type_) + 1
+        form = left * factor
+        alone = left.terms and left.terms[-1][1] == 1 and not left.constant
+        if alone and not factor & 1 and len(form.terms) == len(left.terms):
+            return form, _NO_GAIN  # each term is a product now, which one of them was not
+        return form, weight(left, type_) + 1
     right = form_of(terms, args[1])
     for sum_, by in ((left, args[1]), (right, args[0])):
         if terms.linear[by] is None and _is_short_sum(sum_):
@@ -179,8 +183,8 @@ def weight(form: Affine, type_: Type) -> int:
     """Instructions of a sum: a multiply-add for each product, a sum for each other part."""
     terms = form.terms
     sums = len(terms) if form.constant else len(terms) - 1
-    if len(terms) == 1:
-        products = 0 if terms[0][1] == 1 else 1
-    else:
-        products = len([coefficient for _, coefficient in terms if coefficient != 1])
+    products = 0
+    for part in terms:
+        if part[1] != 1:
+            products += 1
     return (products if products > sums else sums) << (type_.bits == 64)

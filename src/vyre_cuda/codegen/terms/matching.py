@@ -71,19 +71,20 @@ def rewrite(terms: Terms, term: int) -> None:
     by_op, anchored = _rules_of(type_, terms.precision)
     of_op = by_op.get(op)
     if of_op is not None and not (of_op.telling and terms.met.isdisjoint(of_op.telling)):
-        _rewrite_op(terms, term, type_, of_op.rules)
+        _rewrite_op(terms, term, type_, of_op)
     if op in LINEAR and not terms.met.isdisjoint(anchored):
         _rewrite_sum(terms, term, type_, anchored)
 
 
-def _rewrite_op(terms: Terms, term: int, type_: Type, rules: list[tuple[Rule, frozenset[str]]]) -> None:
-    found: set[str] | None = None
-    met = terms.met
-    for rule, needed in rules:
-        if not needed <= met:
-            continue
-        if found is None:
-            found = {terms.ops[form] for arg in terms.args[term] for form in terms.forms[terms.find(arg)]}
+def _rewrite_op(terms: Terms, term: int, type_: Type, of_op: _RulesOfOp) -> None:
+    ops, forms, link = terms.ops, terms.forms, terms.link
+    found = set()
+    for arg in terms.args[term]:
+        for form in forms[arg if link[arg] == arg else terms.find(arg)]:
+            found.add(ops[form])
+    if of_op.telling and found.isdisjoint(of_op.telling):
+        return
+    for rule, needed in of_op.rules:
         if not needed <= found:
             continue
         for bound in _matches_of_parts(terms, rule.left, term, {}):

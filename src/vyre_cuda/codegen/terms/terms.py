@@ -11,6 +11,7 @@ scope, from facts that hold only there, is undone when the scope closes, and ter
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre_cuda.codegen.ssa.ssa import forget_behind
@@ -37,7 +38,7 @@ _COMMUTATIVE = frozenset(op.name for op in OPS.values() if op.commutative)
 _CASTS = frozenset({"cast", "bitcast"})
 QUOTIENT_OF_REST = {"remainder": "floor_divide", "fmod": "trunc_divide"}
 _MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
-# Classes that the cost of one form may look at; a form that needs more is not taken.
+# Classes that a comparison of two forms may look at.
 _MOST_COUNTED = 64
 _NEVER = 1 << 30
 # Terms on top of one that are looked at.
@@ -57,9 +58,7 @@ class Terms:
     __slots__ = (
         "_above_of",
         "_changing",
-        "_heavy",
         "_marks",
-        "_outer",
         "_parents",
         "_table",
         "_to_commit",
@@ -78,6 +77,7 @@ class Terms:
         "loose",
         "met",
         "ops",
+        "outer",
         "pending",
         "precision",
         "types",
@@ -108,10 +108,9 @@ class Terms:
         self._above_of = 0
         self._weights: list[int | None] = []  # of terms of which they were asked
         self._changing: list[int] = []  # terms whose weight depends on the best forms of others
-        self._heavy: set[int] = set()  # terms that need more than is counted, until something changes
         self._undo: list[tuple[Any, Any, Any]] = []  # changes of what was there before the open scopes
         self._marks: list[tuple[int, int, int]] = []  # of each open scope: the terms, keys and changes before it
-        self._outer = 0  # terms before the innermost scope
+        self.outer = 0  # terms before the innermost scope
         self.pending: list[int] = []  # classes whose value is being computed
         self.fired: list[tuple[str, int, int]] | None = None  # rule, term and class, if anyone wants to know
 
@@ -120,15 +119,15 @@ class Terms:
     def open_scope(self) -> None:
         self._note_parents()
         self._commit()
-        self._outer = len(self.ops)
-        self._marks.append((self._outer, len(self._table), len(self._undo)))
+        self.outer = len(self.ops)
+        self._marks.append((self.outer, len(self._table), len(self._undo)))
 
     def close_scope(self) -> None:
         """As it was when the scope was opened."""
         terms, keys, changes = self._marks.pop()
         self._to_commit.clear()
-        self._forget_costs()
-        self._outer = self._marks[-1][0] if self._marks else 0
+        self._forget_weights()
+        self.outer = self._marks[-1][0] if self._marks else 0
         self._above_of = min(self._above_of, terms)
         undo, table = self._undo, self._table
         while len(undo) > changes:
@@ -152,7 +151,7 @@ class Terms:
 
     def put(self, where: list[Any], class_: int, new: Any) -> None:
         """Change what is known of a class until the scope closes."""
-        if class_ < self._outer:
+        if class_ < self.outer:
             self._undo.append((where, class_, where[class_]))
         where[class_] = new
 
@@ -311,7 +310,7 @@ class Terms:
     def _put_above(self, class_: int, made: Iterable[int]) -> None:
         """These terms are on top of the class."""
         above = self._parents[class_]
-        if class_ < self._outer:
+        if class_ < self.outer:
             self._undo.append((above, slice(len(above), None), ()))
         above.extend(made)
 
@@ -332,7 +331,6 @@ class Terms:
         work = [(one, other)]
         self._note_parents()
         self._commit()
-        self._heavy.clear()
         while work:
             one, other = (self.find(class_) for class_ in work.pop())
             if one == other:
@@ -378,11 +376,8 @@ class Terms:
     def _better_of(self, kept: int, gone: int) -> int:
         """The cheaper of two best forms that needs neither of the classes."""
         one, other = self.best[kept], self.best[gone]
-        prices = (self.cost(one, (kept, gone)), self.cost(other, (kept, gone)))
-        first = min(kept, gone)
-        if prices[0] == prices[1]:
-            return one if first == kept else other
-        return one if prices[0] < prices[1] else other
+        more = self.difference(one, other, (kept, gone)) or (-1 if kept < gone else 1)
+        return one if more < 0 else other
 
     # ---- cost ----
 
@@ -393,42 +388,63 @@ class Terms:
             return (*args, self.attrs[term])
         return args
 
-    def cost(self, term: int, roots: tuple[int, ...], limit: int = _NEVER) -> int:
-        """Of a form and all that it needs and is not used anyway, each once; endless if it needs one of the roots.
+    def difference(self, one: int, other: int, roots: tuple[int, ...]) -> int | None:
+        """What one form costs more than another one, each with all that it needs and is not used anyway, each once;
+        endless if it needs one of the roots. None if more would have to be looked at than is.
 
-        From the limit on, any number that is not below it.
+        Classes are taken from the last one on, as most are made of earlier ones: where both forms need all that is left
+        to look at, the rest costs them the same.
         """
         link, best, committed, values, loose = self.link, self.best, self.committed, self.values, self.loose
-        ops, args, weights, heavy = self.ops, self.args, self._weights, self._heavy
-        if term in heavy:
-            return _NEVER
-        total = 0
-        seen = set(roots)
-        most = len(seen) + _MOST_COUNTED
-        work = [term]
-        while work:
-            at = work.pop()
-            price = weights[at]
-            total += self._weight(at) if price is None else price
-            if total >= limit:
-                return limit
+        ops, args, weights = self.ops, self.args, self._weights
+        sides: dict[int, int] = {}  # by class: 1 if the one needs it, 2 if the other does, 4 once it was looked at
+        work: list[int] = []  # classes to look at, negated
+        total = endless = alone = steps = 0  # alone: how many of these only one of them needs
+        at, side = one, 1
+        while True:
+            if side != 3:
+                price = weights[at]
+                if price is None:
+                    price = self._weight(at)
+                total += price if side == 1 else -price
             for arg in args[at] if ops[at] not in QUOTIENT_OF_REST else self.parts(at):
                 if link[arg] != arg:
                     arg = self.find(arg)
-                if arg in seen:
-                    if arg in roots and not (committed[arg] and (values[arg] is not None or loose[arg] is not None)):
-                        return _NEVER
-                elif not committed[arg] or (values[arg] is None and loose[arg] is None):
-                    seen.add(arg)
-                    below = best[arg]
-                    if below in heavy:
-                        heavy.add(term)
-                        return _NEVER
-                    if args[below]:  # leaves and constants cost nothing
-                        work.append(below)
-            if len(seen) > most:
-                heavy.add(term)
-                return _NEVER
+                before = sides.get(arg)
+                if before is None:
+                    if committed[arg] and (values[arg] is not None or loose[arg] is not None):
+                        continue
+                    if arg in roots:
+                        endless |= side
+                    elif args[best[arg]]:  # leaves and constants cost nothing
+                        sides[arg] = side
+                        heappush(work, -arg)
+                        alone += side != 3
+                elif side & ~before:
+                    sides[arg] = 3
+                    if before & 4:
+                        price = weights[best[arg]]  # which was asked for there
+                        if price is None:
+                            price = self._weight(best[arg])
+                        total -= price if before == 5 else -price
+                        heappush(work, -arg)
+                    else:
+                        alone -= 1
+            steps += 1
+            if steps == 1:
+                at, side = other, 2
+                continue
+            if not alone:
+                break
+            if steps > _MOST_COUNTED:
+                return None
+            class_ = -heappop(work)
+            side = sides[class_]
+            sides[class_] = side | 4
+            alone -= side != 3
+            at = best[class_]
+        if endless:
+            return {1: _NEVER, 2: -_NEVER}.get(endless, 0)
         return total
 
     def _nearest(self, forms: tuple[int, ...], best: int, roots: tuple[int, ...]) -> int:
@@ -460,11 +476,6 @@ class Terms:
                     seen.add(arg)
                     work.append(self.best[arg])
         return total
-
-    def _forget_costs(self) -> None:
-        """What terms are computed from has changed."""
-        self._heavy.clear()
-        self._forget_weights()
 
     def _forget_weights(self) -> None:
         for term in self._changing:
@@ -501,27 +512,33 @@ class Terms:
         self._commit()
         roots = (class_, *self.pending)
         best, *others = sorted(forms)
-        price = self.cost(best, roots)
+        behind = 0  # what the form before costs more than the best so far
         for form in others:
-            other = self.cost(form, roots, price)
-            if other < price:
-                best, price = form, other
-        if not self._heavy.isdisjoint(forms):
-            best = self._nearest(forms, best, roots)
-        elif self.ops[before] == "sum" and price > 1:
-            best = self._of_values(class_, before, best, roots, price)
+            more = self.difference(form, best, roots)
+            if more is None:
+                best = self._nearest(forms, best, roots)
+                break
+            if form == before:
+                behind = more
+            if more < 0:
+                best = form
+                behind -= more
+        else:
+            if self.ops[before] == "sum":
+                best = self._of_values(class_, before, best, roots, behind)
         if best != before:
             self.put(self.best, class_, best)
-            # Nothing that was made before it needs it, nor does one of its own forms.
-            self._heavy = {term for term in self._heavy if term < class_ or term in forms}
             self._forget_weights()
         return best
 
-    def _of_values(self, class_: int, sum_: int, best: int, roots: tuple[int, ...], price: int) -> int:
-        """The best form of a class, or one of its sums with classes that have values, if that costs less."""
+    def _of_values(self, class_: int, sum_: int, best: int, roots: tuple[int, ...], behind: int) -> int:
+        """The best form of a class, or one of its sums with classes that have values, if that costs less; the sum as it
+        is costs so much more than the best form.
+        """
         type_ = self.types[class_]
-        least = self.cost(sum_, roots) - self._weight(sum_) + (2 if type_.bits == 64 else 1)
-        form = linear.of_values(self, self.attrs[sum_], type_) if least < price else None
+        if behind >= self._weight(sum_) - (2 if type_.bits == 64 else 1):
+            return best
+        form = linear.of_values(self, self.attrs[sum_], type_)
         if form is None:
             return best
         made = self._append(None, "sum", type_, tuple([self.find(term) for term, _ in form.terms]), form)
@@ -529,7 +546,8 @@ class Terms:
         self.put(self.forms, class_, (*self.forms[class_], made))
         if self.fired is not None:
             self.fired.append((linear.LINEAR_FORM, class_, made))
-        return made if self.cost(made, roots, price) < price else best
+        more = self.difference(made, best, roots)
+        return made if more is not None and more < 0 else best
 
     def sums_above(self, class_: int) -> Iterator[tuple[int, Affine]]:
         """Classes that have values, and their linear forms, which are made of this one in few steps."""
@@ -544,10 +562,7 @@ class Terms:
 
     def commit(self, class_: int) -> None:
         """The value of the class is used, and all that it was computed from."""
-        if self._heavy:
-            self._commit()
         if not self.committed[class_] or self.link[class_] != class_:
-            self._heavy.clear()
             self._to_commit.append(class_)
 
     def _commit(self) -> None:
@@ -556,7 +571,7 @@ class Terms:
         if not work:
             return
         link, committed, best, args, ops = self.link, self.committed, self.best, self.args, self.ops
-        outer = self._outer
+        outer = self.outer
         while work:
             at = work.pop()
             if link[at] != at:
@@ -577,7 +592,7 @@ class Terms:
         form = self.linear[class_ if link[class_] == class_ else self.find(class_)]
         if form is None:
             return False
-        for term, _ in form.terms:
+        for term, _ in reversed(form.terms):  # the newest one first, which is most likely to have none
             at = term if link[term] == term else self.find(term)
             if values[at] is None and loose[at] is None:
                 return False

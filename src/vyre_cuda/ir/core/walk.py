@@ -98,7 +98,16 @@ def in_any_order(roots: Iterable[Expr]) -> list[Expr]:
 
 def locals_read(roots: Iterable[Expr]) -> list[str]:
     """The names of locals in these trees, as often as they are there, in any order."""
-    return [expr.name for expr in in_any_order(roots) if type(expr) is Local]
+    names = []
+    found = list(roots)
+    for expr in found:  # and what is appended meanwhile
+        if type(expr) is Local:
+            names.append(expr.name)
+        elif type(expr) is Apply:
+            found += expr.operands
+        elif type(expr) not in _ALONE:
+            found += children(expr)
+    return names
 
 
 def operands(statement: Stmt) -> tuple[Expr, ...]:
