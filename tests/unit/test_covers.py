@@ -86,6 +86,15 @@ COVERED = [
         "    store add(four, add(multiply(k, #2), j))\n  end\nend",
         FOUR,
     ),
+    # From the end of the array.
+    ("store subtract(subtract(n, #1), i)", ONE),
+    ("if less(i, n)\n  store subtract(n, add(i, #1))\nend", ONE),
+    ("store add(invert(i), n)", ONE),
+    (unrolled(4, "subtract(subtract(n, #1), add(four, K))"), FOUR),
+    ("for k = #0 to #32 step #8\n  store subtract(subtract(n, #1), add(tile, k))\nend", FOUR),
+    ("for j = i to n step grid\n  store subtract(subtract(n, #1), j)\nend", Cover((1,), True)),
+    ("for j = t to n step #8\n  store subtract(subtract(n, #1), j)\nend", ANY),
+    ("store subtract(n, i)\nstore subtract(subtract(n, #1), i)", ONE),
     # Their tails.
     (
         "if less(add(four, #3), n)\n"
@@ -125,6 +134,14 @@ COVERED = [
 ]
 
 NOT_COVERED = [
+    "store subtract(n, i)",
+    "store subtract(subtract(n, #2), i)",
+    "store subtract(#39, i)",
+    "store subtract(subtract(n, i), i)",
+    "if less(i, subtract(n, #1))\n  store subtract(subtract(n, #1), i)\nend",
+    "store multiply(i, #2)\nstore subtract(subtract(n, #1), add(multiply(i, #2), #1))",
+    "store subtract(subtract(n, #1), multiply(i, #2))\nstore add(multiply(i, #2), #1)",
+    "for j = i to subtract(n, #1) step grid\n  store subtract(subtract(n, #1), j)\nend",
     # Gaps.
     unrolled(3, "add(four, K)"),
     unrolled(4, "add(multiply(i, #5), K)"),
@@ -237,7 +254,12 @@ let j = global_id.y
             Cover((1, 2), False),
         ),
         ("for r = j to size(y) step multiply(grid_dim.y, u32:2)\n  store out[r, i], u8:1\nend", Cover((1, 0), True)),
+        ("store out[j, subtract(u32:4, i)], u8:1", Cover((1, 1), False)),
+        ("store out[subtract(subtract(size(y), u32:1), j), subtract(u32:4, i)], u8:1", Cover((1, 1), False)),
+        ("if less(i, u32:5)\n  store out[j, subtract(u32:4, i)], u8:1\nend", Cover((1, 1), False)),
         ("store out[i, j], u8:1", None),
+        ("store out[j, subtract(u32:5, i)], u8:1", None),
+        ("store out[subtract(u32:4, j), i], u8:1", None),
         ("store out[j, j], u8:1", None),
         ("store out[j, add(i, u32:1)], u8:1", None),
         ("store out[u32:0, i], u8:1", None),
@@ -267,6 +289,7 @@ def test_outs_of_several_axes(body: str, cover: Cover | None) -> None:
 
 
 BASES = ["i", "t", "four", "tile", "multiply(i, #2)", "subtract(i, #2)", "left_shift(t, #1)", "#0"]
+BASES += ["subtract(subtract(n, #1), i)", "subtract(n, four)", "subtract(n, tile)", "subtract(#39, t)"]
 LIMITS = ["n", "n", "n", "subtract(n, #1)", "#9", "#40"]
 STEPS = ["grid", "grid", "multiply(grid, #2)", "multiply(grid, #4)", "#8", "#1", "multiply(grid_dim.x, #32)"]
 KINDS = ["store", "unrolled", "if", "tail", "for", "grid", "leave"]

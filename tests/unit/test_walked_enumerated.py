@@ -52,6 +52,9 @@ FORMS: dict[str, Form] = {
     "block": lambda i, x, n: vc.block_id.x,
     "y * n + i": lambda i, x, n: vc.global_id.y * n + i,
     "(y + 1) * n + i": lambda i, x, n: (vc.global_id.y + 1) * n + i,
+    "y * n + (n - 1 - i)": lambda i, x, n: vc.global_id.y * n + (n - 1 - i),
+    "y * n + n - 1 - i": lambda i, x, n: vc.global_id.y * n + n - 1 - i,
+    "n - 1 - i + y * n": lambda i, x, n: n - 1 - i + vc.global_id.y * n,
     "i // n * n + i % n": lambda i, x, n: i // n * n + i % n,
     "i % 3 + 3 * (i // 3)": lambda i, x, n: i % 3 + 3 * (i // 3),
 }
@@ -152,6 +155,37 @@ def test_two_places_reach_elements_together(pair: str) -> None:
     for condition in ("", "i < n", "i < size // 2"):
         for case, missing, refused in cases(program(vc.i32, condition, *[FORMS[form] for form in PAIRS[pair]])):
             assert missing == refused, (condition, case)
+
+
+SEVERAL: dict[str, tuple[Form, ...]] = {
+    "from multiples of n": (FORMS["i"], FORMS["i + n"], lambda i, x, n: i + 2 * n),
+    "from multiples of n, in any order": (lambda i, x, n: i + 3 * n, FORMS["i"], lambda i, x, n: i + 2 * n),
+    "behind multiples of n": (FORMS["i"], FORMS["i + n"], lambda i, x, n: i + n + 3),
+    "four of them": (FORMS["i"], FORMS["i + n"], lambda i, x, n: i + 2 * n, lambda i, x, n: i + 4 * n),
+    "of two lengths": (FORMS["i"], FORMS["i + n"], lambda i, x, n: i + n + x.size // 4),
+    "before and behind": (FORMS["i - n"], FORMS["i"], FORMS["i + n"]),
+    "several each": (FORMS["i"], FORMS["i + 2"], FORMS["i + n"], lambda i, x, n: i + 2 * n),
+    "rows": (FORMS["y * n + i"], FORMS["(y + 1) * n + i"], lambda i, x, n: (vc.global_id.y + 2) * n + i),
+}
+
+
+# Launches that leave out elements in silence: numbers that may be negative, or several places from one of them on, need
+# not be in order. And one that is refused though rows of one element reach those of others.
+NOT_SEEN = {"of two lengths", "several each"}
+REFUSED_ONCE = {("rows", "i < size // 2", "size 4, n 1")}
+
+
+@pytest.mark.thin(3)
+@pytest.mark.parametrize("index", [vc.i32, vc.u32], ids=str)
+@pytest.mark.parametrize("places", SEVERAL)
+def test_several_places_reach_elements_together(places: str, index: Type) -> None:
+    left_out = 0
+    for condition in ("", "i < n", "i < size // 2"):
+        for case, missing, refused in cases(program(index, condition, *SEVERAL[places])):
+            known = (places, condition, case) in REFUSED_ONCE or (places in NOT_SEEN and missing)
+            assert missing == refused or known, (condition, case)
+            left_out += refused
+    assert left_out or places in NOT_SEEN
 
 
 def test_two_rows_that_leave_out_others_are_seen() -> None:

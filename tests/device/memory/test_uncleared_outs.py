@@ -28,6 +28,7 @@ work u32:13, size(y)
 store out[global_id.y, global_id.x], u32:1
 """
 STORES = "\n".join(f"store out[add(four, u32:{k})], u32:1" for k in range(4))
+FROM_END = "store out[subtract(subtract(size(out), u32:1), i)], u32:1"
 LOOP = "for j = i to size(out) step multiply(grid_dim.x, u32:8)\n  store out[j], u32:1\nend"
 
 
@@ -50,6 +51,11 @@ def fresh(device: vc.Device, shape: tuple[int, ...]) -> vc.DeviceArray:
         (PLANE, (4, 13), (2, 2), False),
         (PLANE, (5, 13), (2, 2), True),
         (PLANE, (4, 13), (1, 2), True),
+        (LINE.format(body=FROM_END), (16,), 2, False),
+        (LINE.format(body=FROM_END), (17,), 2, True),
+        (PLANE.replace("global_id.x]", "subtract(u32:12, global_id.x)]"), (4, 13), (2, 2), False),
+        (PLANE.replace("global_id.x]", "subtract(u32:12, global_id.x)]"), (4, 13), (1, 2), True),
+        (PLANE.replace("global_id.x]", "subtract(u32:13, global_id.x)]"), (4, 13), (2, 2), True),
     ],
 )
 def test_an_out_is_cleared_unless_the_launch_fills_it(

@@ -2,7 +2,8 @@
 
 What is collected are indices: whatever a thread's value of one is, if it is inside the array then the thread has stored
 there. A condition around a store does no harm if it holds wherever the index is inside; where two sides of a branch
-store to the same index, it does not matter which one is taken.
+store to the same index, it does not matter which one is taken. An index that goes back from the end of an axis, as in
+`extent - 1 - x`, is kept as `x` and said to be mirrored: these are all elements if those are.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _MOST_PARTS = 64
 # A kernel in which threads leave at more places is not looked at further.
 _MOST_LEFT = 16
 
-# An out and an index.
-Stored: TypeAlias = tuple[str, Indices]
+# An out, an index, and which of its axes are mirrored.
+Stored: TypeAlias = tuple[str, Indices, tuple[bool, ...]]
 # A predicate, and what it is.
 Condition: TypeAlias = tuple[int, bool]
 
@@ -102,9 +103,19 @@ class Coverage:
         types = self._builder.function.types
         if len(indices) != axes or any(types[i] != self._memory.index for i in indices):
             return
-        stored = (name, tuple([self.linear.of(i) for i in indices]))
+        sums = [self._from_begin(self.linear.of(i), self._extent(name, axis)) for axis, i in enumerate(indices)]
+        stored = (name, tuple([s for s, _ in sums]), tuple([mirrored for _, mirrored in sums]))
         if stored not in self.stored and self._holds(self.here, stored):
             self.stored |= {stored}
+
+    def _from_begin(self, whole: Affine, extent: int) -> tuple[Affine, bool]:
+        """A sum that goes back from the end of its axis as one that goes forward, and whether it was such a one."""
+        half = 1 << (whole.bits - 1)
+        if all(coefficient < half for _, coefficient in whole.terms):
+            return whole, False
+        mirrored = self.linear.of(extent) - number(whole.bits, 1) - whole
+        forward = all(coefficient < half for _, coefficient in mirrored.terms)
+        return (mirrored, True) if forward else (whole, False)
 
     def leave(self) -> None:
         """Some thread may have ended here."""
@@ -176,7 +187,7 @@ class Coverage:
 
     def _of_all_trips(self, stored: Stored, counted: CountedLoop) -> list[Stored]:
         """The index for all trips, with a term for them in place of the counter, and those for each of a few."""
-        name, sums = stored
+        name, sums, mirrored = stored
         occurs = [axis for axis, s in enumerate(sums) if s.coefficient(counted.counter)]
         if counted.ends is not None:
             return self._of_each_trip(stored, counted, counted.ends) if occurs else [stored]
@@ -184,16 +195,17 @@ class Coverage:
             return []
         axis = occurs[0]
         whole = self._to_the_end(name, axis, sums, counted)
-        return [] if whole is None else [(name, (*sums[:axis], whole, *sums[axis + 1 :]))]
+        return [] if whole is None else [(name, (*sums[:axis], whole, *sums[axis + 1 :]), mirrored)]
 
     def _of_each_trip(self, stored: Stored, counted: CountedLoop, ends: tuple[int, int]) -> list[Stored]:
-        (name, sums), counter = stored, counted.counter
+        (name, sums, mirrored), counter = stored, counted.counter
         low, step, trips = min(ends), abs(counted.step or 0), counted.trips or 0
         term = self._trip(counter, trips)
-        found = [(name, tuple([s.replaced(counter, affine(s.bits, ((term, step),), low)) for s in sums]))]
+        found = [(name, tuple([s.replaced(counter, affine(s.bits, ((term, step),), low)) for s in sums]), mirrored)]
         if trips <= _MOST_WRITTEN_OUT and len(self.stored) < _MOST_STORED // trips:
             for trip in range(trips):
-                found.append((name, tuple([s.replaced(counter, number(s.bits, low + trip * step)) for s in sums])))
+                each = tuple([s.replaced(counter, number(s.bits, low + trip * step)) for s in sums])
+                found.append((name, each, mirrored))
         return found
 
     def _to_the_end(self, name: str, axis: int, sums: Indices, counted: CountedLoop) -> Affine | None:
@@ -263,7 +275,7 @@ class Coverage:
             return False
         if function.types[below] != self._memory.index:
             return False
-        name, sums = stored
+        name, sums, _ = stored
         part = self.linear.of(below)
         return any(
             self._is_part(part, whole) and self._at_least(limit, self._extent(name, axis))
@@ -298,13 +310,17 @@ class Coverage:
         """The outs that launches fill, and which."""
         found: dict[str, Cover] = {}
         for name, axes in self._outs.items():
-            stored = [sums for other, sums in self.stored if other == name]
+            alike: dict[tuple[bool, ...], list[Indices]] = {}  # by the axes that are mirrored
+            for other, sums, mirrored in sorted(self.stored, key=repr):
+                if other == name:
+                    alike.setdefault(mirrored, []).append(sums)
             own = (self.linear.of(self.thread),)
             if self._memory.places[name].is_read:  # a thread may only read what it surely stored before
-                stored = [sums for sums in stored if sums == own]
-            if stored:
-                extents = [self._builder.constant_of(self._extent(name, axis)) for axis in range(axes)]
+                alike = {(False,): [sums for sums in alike.get((False,), ()) if sums == own]}
+            extents = [self._builder.constant_of(self._extent(name, axis)) for axis in range(axes)]
+            for stored in alike.values():
                 cover = filled(stored, extents, self.linear, self._block, self._trips)
                 if cover is not None:
                     found[name] = cover
+                    break
         return found

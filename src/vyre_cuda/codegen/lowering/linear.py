@@ -101,6 +101,8 @@ class Linear:
                 return self._of(args[0], steps) - self._of(args[1], steps)
             case "negative":
                 return -self._of(args[0], steps)
+            case "invert":
+                return -self._of(args[0], steps) - number(BITS[type_], 1)
             case "retype" | "copy":
                 return self._of(args[0], steps)
             case "low":

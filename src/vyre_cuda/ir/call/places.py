@@ -52,8 +52,8 @@ class Place:
 
     Other kinds than those of ids: `first`, where it is the first number of the block, in which a thread has `scale`
     elements; `tiles`: that and the number of the thread in the block; `constant`: 0; `span`: anything from 0 to
-    `factor`. `inner` is the axis of an id that is added; what `wraps` is the rest of a division by this. A thread
-    accesses nothing new where one of `bounds` does not hold.
+    `factor`. `inner` is the axis of an id that is added, or taken from `factor - 1` if it is `mirrored`; what `wraps`
+    is the rest of a division by this. A thread accesses nothing new where one of `bounds` does not hold.
     """
 
     kind: str
@@ -64,6 +64,7 @@ class Place:
     factor: Expr | None = None
     over: int = 1
     inner: int | None = None
+    mirrored: bool = False
     wraps: Expr | None = None
     bounds: Bounds = frozenset()
 
@@ -81,7 +82,7 @@ class Place:
     @property
     def way(self) -> tuple[object, ...]:
         """How it moves with the number of the thread."""
-        return (self.kind, self.scale, self.factor, self.over, self.inner)
+        return (self.kind, self.scale, self.factor, self.over, self.inner, self.mirrored)
 
     @property
     def constant(self) -> Sum | None:
@@ -122,8 +123,14 @@ def added(left: Place, right: Place, block: tuple[int, int, int]) -> Place | Non
     if (left.kind, left.over, left.scale, left.inner) == ("global_id", 1, 1, None) and left.factor is not None:
         if right.kind == "span" and right.factor == left.factor:
             return total
-        if (right.kind, right.scale, right.factor) == ("global_id", 1, None) and right.axis != left.axis:
-            return replace(total, inner=right.axis)
+        if (right.kind, right.factor) == ("global_id", None) and right.axis != left.axis:
+            if right.scale == 1:
+                return replace(total, inner=right.axis)
+            if right.scale == -1:
+                last = Sum(frozenset([(left.factor, 1)]), -1)
+                base = total.base.plus(Sum(last.terms), -1)
+                offsets = frozenset([offset - last.more for offset in offsets])
+                return replace(total, inner=right.axis, mirrored=True, base=base, offsets=offsets)
     return None
 
 

@@ -56,7 +56,7 @@ def walked(
 def _between(
     extent: Size, whole: Expr, axis: int, used: list[tuple[Place, Bounds]], block: tuple[int, int, int]
 ) -> Iterator[Walk]:
-    """Places from two numbers on that the host knows: from each, threads reach the end or the other one, unless
+    """Places from several numbers on that the host knows: from each, threads reach the end or the next one, unless
     that is at the first place or before it."""
     for one, begin in _runs(used):
         first = one[0][0]
@@ -77,16 +77,35 @@ def _between_rows(extent: Size, axis: int, width: Enough, used: list[tuple[Place
 
 
 def _runs(used: list[tuple[Place, Bounds]]) -> Iterator[tuple[list[tuple[Place, Bounds]], Sum]]:
-    """Of places from two numbers on, those from each, and where the others begin unless that is the first place."""
+    """Of places from several numbers on, those from each, and where the next ones begin unless that is the first
+    place. Of two, each is the next one of the other."""
     runs: dict[Sum, list[tuple[Place, Bounds]]] = defaultdict(list)
     for place, bounds in used:
         if place.wraps is None:
             runs[place.base].append((place, bounds))
-    if len(runs) == 2:
-        for one, other in itertools.permutations(runs.values()):
-            begin = Sum(other[0][0].base.terms, min(min(place.offsets) for place, _ in other))
-            if begin != ZERO:
-                yield one, begin
+    pairs = itertools.permutations(runs.values()) if len(runs) == 2 else itertools.pairwise(_ascending(runs))
+    for one, other in pairs:
+        begin = Sum(other[0][0].base.terms, min(min(place.offsets) for place, _ in other))
+        if begin != ZERO:
+            yield one, begin
+
+
+def _ascending(runs: dict[Sum, list[tuple[Place, Bounds]]]) -> list[list[tuple[Place, Bounds]]]:
+    """Runs of one place each in the order in which they begin, () unless that is the same in every launch.
+
+    It is the same if none of the differences can be negative; or all of them, where nothing is between one and the next
+    that threads would have to reach.
+    """
+    if not all(len({offset for place, _ in run for offset in place.offsets}) == 1 for run in runs.values()):
+        return []
+    begins = {base.plus(Sum(more=max(run[0][0].offsets))): run for base, run in runs.items()}
+    order = sorted(begins, key=lambda begin: (sum(times for _, times in begin.terms), begin.more))
+    gaps = [after.plus(before, -1) for before, after in itertools.pairwise(order)]
+    if any(gap.more < 0 or any(times < 0 for _, times in gap.terms) for gap in gaps):
+        return []
+    known = all(expr.type.kind == "unsigned" or isinstance(expr, Size) for gap in gaps for expr, _ in gap.terms)
+    alike = len({expr for gap in gaps for expr, _ in gap.terms}) == 1 and not any(gap.more for gap in gaps)
+    return [begins[begin] for begin in order] if known or alike else []
 
 
 def _rows(extent: Size, axis: int, used: list[tuple[Place, Bounds]], plain: list[Place]) -> Iterator[Walk]:
@@ -98,6 +117,9 @@ def _rows(extent: Size, axis: int, used: list[tuple[Place, Bounds]], plain: list
         return
     width = Enough(1, Sum(frozenset([(first.factor, 1)])))
     all_bounds = [bounds for _, bounds in used]
+    if first.mirrored:
+        yield from _mirrored_rows(extent, axis, width, plain, all_bounds)
+        return
     needs = []
     for each in _by_base(plain):
         beyond = Sum(each[0].base.terms, max(max(place.offsets) for place in each))
@@ -110,7 +132,25 @@ def _rows(extent: Size, axis: int, used: list[tuple[Place, Bounds]], plain: list
         yield Walk(extent, axis, _groups(rows, axis, all_bounds))
     else:  # threads of the first row go on through the others
         yield Walk(extent, first.inner, _groups(in_a_row, first.inner, all_bounds))
-        yield from _between_rows(extent, first.inner, width, used)
+    yield from _between_rows(extent, first.inner, width, used)
+
+
+def _mirrored_rows(
+    extent: Size, axis: int, width: Enough, plain: list[Place], all_bounds: list[Bounds]
+) -> Iterator[Walk]:
+    """The same for places `y * w + w - 1 - x`: the first one needs all threads of a row."""
+    first = plain[0]
+    assert first.inner is not None
+    if len({(place.base, place.offsets) for place in plain}) > 1 or (first.base, first.offsets) != (ZERO, NOTHING):
+        return
+    whole = of(extent, 0).need
+    yield Walk(extent, first.inner, _groups([width, Enough(0, whole)], first.inner, all_bounds))
+    rows = [Enough(1, whole, first.factor)]
+    for on, idle in sorted(frozenset.intersection(*all_bounds), key=repr):
+        if on == first.inner and idle.factor is None:  # of a last row that is not whole there may be nothing to reach
+            before = whole.plus(width.need, -1).times(idle.scale)
+            rows.append(Enough(idle.scale, before.plus(idle.need), first.factor))
+    yield Walk(extent, axis, _groups(rows, axis, all_bounds))
 
 
 def _needs(extent: Expr, plain: list[Place], block: tuple[int, int, int]) -> list[Enough]:
