@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # What every use of a freed array says.
 FREED = "the array was freed: make another one, and free it after its last use"
@@ -40,8 +40,7 @@ def _restored(kind: type[Error], args: tuple[object, ...], state: dict[str, obje
     return error
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(FrozenRecord):
     """One mistake in a program, and where it is.
 
     `path` leads to the statement: it alternates a statement index and the name of a nested body ("then", "orelse",
@@ -67,8 +66,7 @@ class ProgramError(Error):
         self.diagnostics = tuple(diagnostics)
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(FrozenRecord):
     """One limit of a launch: how much is `required` and `available`, and which parameters `change` that."""
 
     name: str
@@ -155,8 +153,7 @@ class DriverError(Error):
         self.name = name
 
 
-@dataclass(frozen=True, slots=True)
-class CompileLocation:
+class CompileLocation(FrozenRecord):
     """What the driver's compiler said about one line of PTX, and the statement that the line belongs to.
 
     `line` counts from 1. `statement` is the text of the statement, "" where the line belongs to none, such as
@@ -236,8 +233,7 @@ class KernelAssertionError(Error):
         self.index = index
 
 
-@dataclass(frozen=True, slots=True)
-class RacingAccess:
+class RacingAccess(FrozenRecord):
     """One of the two accesses of a data race: `thread` of `block` as (x, y, z), and the instruction that it ran.
 
     `statement` is its number in the program, in pre-order from 0; None for code that belongs to no statement.

@@ -1,9 +1,10 @@
-"""`dataclass`, `field` and `replace` like those of the standard library, for classes that are cheap to define.
+"""Dataclasses with slots that are cheap to define: `class Point(FrozenRecord)`, with `field` and `replace`.
 
-The standard library compiles source text for each method, which would be most of a process's start. Here methods are
-closures, and `__init__` is a copy of a template with the names of the fields. Left out are inheritance, `order`,
-`kw_only` and `__post_init__`. `dataclasses.fields`, `replace`, `asdict` and `astuple` work: what they read is made
-by the standard library on first use.
+The standard library compiles source text for each method, which would be most of a process's start, and creates each
+class twice, because a decorator is given a class that exists. Here methods are closures, `__init__` is a copy of a
+template with the names of the fields, and the class is created once. It is a plain `type`, so `isinstance` is as fast
+as for other classes. Left out are inheritance, `order`, `kw_only` and `__post_init__`. `dataclasses.fields`, `replace`,
+`asdict` and `astuple` work: what they read is made by the standard library on first use.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 from vyre_cuda import record_templates
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass
     from dataclasses import field as field
     from dataclasses import replace as replace
+
+    from typing_extensions import dataclass_transform
+else:
+    dataclass_transform = lambda **_: lambda made: made  # noqa: E731 - Python 3.10 has none
 
 
 class _Missing:
@@ -80,12 +84,6 @@ def _field(
     return _Field(default, default_factory, init, repr, compare)
 
 
-def _dataclass(*, frozen: bool = False, slots: bool, eq: bool = True) -> Callable[[type], type]:
-    if not slots:
-        raise TypeError("only classes with slots are made here")
-    return lambda plain: _made(plain, frozen, eq)
-
-
 def _replace(record: Any, /, **changes: Any) -> Any:
     """A copy with these fields changed; ones that `__init__` does not take are initialized again."""
     for name in record.__match_args__:
@@ -98,29 +96,51 @@ def _replace(record: Any, /, **changes: Any) -> Any:
 _PLAIN: Final[_Field] = _field()
 
 if not TYPE_CHECKING:
-    dataclass, field, replace = _dataclass, _field, _replace
+    field, replace = _field, _replace
 
 
-def _made(plain: type, frozen: bool, eq: bool) -> type:
-    """The class, rebuilt with slots and methods."""
-    body = dict(plain.__dict__)
+class _Maker(type):
+    """The metaclass of the two classes below; of classes that name one of them as a base it makes plain ones."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], *, eq: bool = True) -> type:
+        if not bases:
+            return type.__new__(cls, name, bases, body)
+        return _made(name, bases[:-1], body, frozen=bases[-1] is FrozenRecord, eq=eq)
+
+
+@dataclass_transform(field_specifiers=(field,))
+class Record(metaclass=_Maker):
+    """The last base of a record; with `eq=False` two of them are equal only if they are the same object."""
+
+    if TYPE_CHECKING:
+
+        def __init_subclass__(cls, *, eq: bool = True) -> None: ...
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class FrozenRecord(metaclass=_Maker):
+    """The last base of a record whose fields cannot be set."""
+
+    if TYPE_CHECKING:
+
+        def __init_subclass__(cls, *, eq: bool = True) -> None: ...
+
+
+def _made(name: str, bases: tuple[type, ...], body: dict[str, Any], *, frozen: bool, eq: bool) -> type:
+    """The class, with slots and methods."""
     declared = {}
-    for name, annotation in plain.__annotations__.items():
+    for field_name, annotation in body.get("__annotations__", {}).items():
         if not str(annotation).startswith(("ClassVar", "typing.ClassVar")):
-            default = body.pop(name, _MISSING)
-            declared[name] = _PLAIN if default is _MISSING else _declared(default)
+            default = body.pop(field_name, _MISSING)
+            declared[field_name] = _PLAIN if default is _MISSING else _declared(default)
     names = tuple(declared)
-    for unwanted in ("__dict__", "__weakref__"):
-        body.pop(unwanted, None)
     body["__slots__"] = names + tuple(body.get("__slots__", ()))
     body["__match_args__"] = tuple([name for name in names if declared[name].init])
     body["__record__"] = declared, {"frozen": frozen, "eq": eq}
     own: dict[str, Any] = {}
     if eq:
         own = _comparison([name for name in names if declared[name].compare], hashed=frozen)
-    base = _Frozen if frozen else _Record
-    bases = plain.__bases__
-    made = type(plain)(plain.__name__, (base,) if bases == (object,) else (*bases, base), own | body)
+    made = type(name, (*bases, _Frozen if frozen else _Common), own | body)
     if "__init__" not in body:
         made.__init__ = _initializer(made, declared)  # type: ignore[misc]
     return made
@@ -213,7 +233,7 @@ def _set_state(self: Any, state: list[Any]) -> None:
 # Made once for all classes, so that a class has little of its own.
 
 
-class _Record:
+class _Common:
     __slots__ = ()
     __dataclass_fields__ = _Standard("__dataclass_fields__")
     __dataclass_params__ = _Standard("__dataclass_params__")
@@ -221,7 +241,7 @@ class _Record:
     __replace__ = _replace
 
 
-class _Frozen(_Record):
+class _Frozen(_Common):
     __slots__ = ()
     __setattr__ = _refuse_set
     __delattr__ = _refuse_delete

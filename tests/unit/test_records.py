@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -12,12 +13,31 @@ import pytest
 from vyre_cuda import records
 from vyre_cuda.record_templates import INITIALIZERS
 
-KINDS = (dataclasses, records)
+
+class _Standard(type):
+    """The metaclass of a base whose classes the standard library makes."""
+
+    options: dict[str, bool]
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
+        if not bases:
+            return type.__new__(cls, name, bases, body)
+        return dataclasses.dataclass(slots=True, **bases[0].options)(type(name, (), body))
+
+
+class _StandardRecord(metaclass=_Standard):
+    options: ClassVar = {}
+
+
+class _StandardFrozenRecord(metaclass=_Standard):
+    options: ClassVar = {"frozen": True}
+
+
+STANDARD = SimpleNamespace(FrozenRecord=_StandardFrozenRecord, Record=_StandardRecord, field=dataclasses.field)
 
 
 def _frozen(kind: Any) -> Any:
-    @kind.dataclass(frozen=True, slots=True)
-    class Sample:
+    class Sample(kind.FrozenRecord):
         """A sample."""
 
         shared: ClassVar[int] = 3
@@ -34,8 +54,7 @@ def _frozen(kind: Any) -> Any:
 
 
 def _mutable(kind: Any) -> Any:
-    @kind.dataclass(slots=True)
-    class Sample:
+    class Sample(kind.Record):
         name: str
         found: list[int] = kind.field(default_factory=list)
         label: str = kind.field(default="none", init=False)
@@ -44,8 +63,7 @@ def _mutable(kind: Any) -> Any:
 
 
 def _wide(kind: Any) -> Any:
-    @kind.dataclass(frozen=True, slots=True)
-    class Sample:
+    class Sample(kind.FrozenRecord):
         a: int
         b: int
         c: int
@@ -67,8 +85,7 @@ class StandardPair:
     second: Any = 2
 
 
-@records.dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(records.FrozenRecord):
     first: Any
     second: Any = 2
 
@@ -94,7 +111,7 @@ def test_a_record_is_made_of_the_same_arguments_and_shown_the_same(args, kwargs)
         except TypeError:
             return TypeError
 
-    expected = outcome(dataclasses)
+    expected = outcome(STANDARD)
 
     assert outcome(records) == expected
 
@@ -110,7 +127,7 @@ def test_a_record_of_many_fields_takes_the_same_arguments(args, kwargs):
         except TypeError:
             return TypeError
 
-    expected = outcome(dataclasses)
+    expected = outcome(STANDARD)
 
     assert outcome(records) == expected
 
@@ -125,7 +142,7 @@ def test_equality_and_hash_are_of_the_compared_fields(make):
         hashes = [hash(v) == hash(("x", 4)) for v in values] if cls.__hash__ else None
         return [[a == b for a in values] for b in values] + [hashes, values[0] == "x", values[0] != values[1]]
 
-    expected = outcome(dataclasses)
+    expected = outcome(STANDARD)
 
     assert outcome(records) == expected
 
@@ -167,6 +184,17 @@ def test_methods_and_class_variables_stay():
     assert not hasattr(cls("x"), "__dict__")
 
 
+def test_the_class_of_a_record_is_a_plain_one_and_keeps_the_cell_of_its_methods():
+    class Named(records.FrozenRecord):
+        name: str
+
+        def own_class(self) -> type:
+            return __class__  # type: ignore[name-defined]
+
+    assert type(Named) is type
+    assert Named("x").own_class() is Named
+
+
 def test_patterns_match_by_position():
     match Pair(1, 3):
         case Pair(first, second):
@@ -176,8 +204,7 @@ def test_patterns_match_by_position():
 @pytest.mark.parametrize("count", range(len(INITIALIZERS) + 2))
 def test_any_number_of_fields_is_set_in_order(count):
     names = [f"field{number}" for number in range(count)]
-    plain = type("Sample", (), {"__annotations__": dict.fromkeys(names, "int")})
-    made = records.dataclass(frozen=True, slots=True)(plain)
+    made = type("Sample", (records.FrozenRecord,), {"__annotations__": dict.fromkeys(names, "int")})
 
     assert [getattr(made(*range(count)), name) for name in names] == list(range(count))
     assert made(**dict(zip(names, range(count), strict=True))) == made(*range(count))
@@ -192,7 +219,7 @@ def test_the_standard_library_reads_records(make):
         rows = [(f.name, f.init, f.repr, f.compare, f.type) for f in dataclasses.fields(cls)]
         return rows, dataclasses.asdict(changed), dataclasses.astuple(value), dataclasses.is_dataclass(cls)
 
-    expected = outcome(dataclasses)
+    expected = outcome(STANDARD)
 
     assert outcome(records) == expected
 
@@ -230,7 +257,7 @@ def test_the_names_of_parameters_are_those_of_the_fields():
 @pytest.mark.parametrize("count", range(len(INITIALIZERS) + 3))
 def test_a_record_of_any_number_of_fields_keeps_each_value(count):
     names = [f"field{n}" for n in range(count)]
-    cls = records.dataclass(frozen=True, slots=True)(type("Made", (), {"__annotations__": dict.fromkeys(names, "int")}))
+    cls = type("Made", (records.FrozenRecord,), {"__annotations__": dict.fromkeys(names, "int")})
     value = cls(*range(count))
 
     assert [getattr(value, name) for name in names] == list(range(count))
@@ -240,7 +267,6 @@ def test_a_record_of_any_number_of_fields_keeps_each_value(count):
 def test_a_field_without_a_default_after_one_with_one_is_refused():
     with pytest.raises(TypeError, match="without a default"):
 
-        @records.dataclass(frozen=True, slots=True)
-        class _Wrong:
+        class _Wrong(records.FrozenRecord):
             a: int = 1
             b: int  # type: ignore[misc]

@@ -11,7 +11,7 @@ from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.functions import isnan, maximum, minimum, where
 from vyre_cuda.ir.core.types import Type, bool_, by_dtype, f32, f64, i32, i64, u8, u32, u64
 from vyre_cuda.ir.semantics.elementwise import apply
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # A combination of several values at once is a tuple of them, one for each component.
 Values = tuple[Any, ...]
@@ -23,8 +23,7 @@ _WARP_NAMES = {"sum": "add", "mean": "add", "min": "min", "max": "max", "any": "
 _UFUNCS = {"sum": "add", "mean": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
 
 
-@dataclass(frozen=True, slots=True)
-class Combining:
+class Combining(FrozenRecord):
     """How elements of one type are combined.
 
     `kinds` are the types that are combined: that of the sums, or for `argmin` and `argmax` those of an element and of

@@ -12,7 +12,7 @@ import numpy as np
 from vyre_cuda.errors import FREED, RecordingError, type_name
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, by_dtype, u32, u64
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ _SHARED = "shares memory with an argument; give a separate array"
 _MOST_OF_U32 = 1 << 31
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(FrozenRecord):
     """A launch of a call."""
 
     kernel: Kernel

@@ -9,7 +9,7 @@ import stat
 from vyre_cuda.cache import entry
 from vyre_cuda.cache.digest import BYTES
 from vyre_cuda.cache.directory import opened
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 SUFFIX = ".kernel"
 PARTIAL = ".partial-"
@@ -20,8 +20,7 @@ _CLOCKS = 86400.0
 _HEX = frozenset("0123456789abcdef")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(FrozenRecord):
     """A file of the cache; `modified`, in seconds since the epoch, is when it was last used."""
 
     name: str
@@ -37,8 +36,7 @@ class Found:
         return self.modified if self.modified <= now + _CLOCKS else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(FrozenRecord):
     """What a cache directory holds: finished files and their bytes, and unfinished or abandoned ones."""
 
     entries: int

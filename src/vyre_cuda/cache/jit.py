@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from vyre_cuda.errors import CacheError
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 PATH: Final = "CUDA_CACHE_PATH"
 MAXSIZE: Final = "CUDA_CACHE_MAXSIZE"
@@ -18,8 +18,7 @@ DISABLE: Final = "CUDA_CACHE_DISABLE"
 _OFF: Final = ("", "0")
 
 
-@dataclass(frozen=True, slots=True)
-class JitCache:
+class JitCache(FrozenRecord):
     """The driver's cache of compiled PTX: its directory, its limit in bytes, whether the driver uses it.
 
     `variables` are the environment variables that were set here and had another value, or none, before.

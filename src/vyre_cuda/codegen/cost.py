@@ -15,7 +15,7 @@ from vyre_cuda.ir.core.nodes import Apply, Const, Parameter, Scalar, Store
 from vyre_cuda.ir.core.ops import FUNCTIONS
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, u32
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 _TARGET = Target.parse("sm_90")
 # The rest of a kernel besides the function: loading scalars and the address, storing the result.
@@ -23,8 +23,7 @@ _AROUND = ("ld.param.", "cvta.", "st.global.", "ret;", ".", "//")
 _BRANCH = re.compile(r"bra (\$L\d+);")
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(FrozenRecord):
     """Instructions on the path that nearly all threads take, and those that branches skip there."""
 
     usual: int

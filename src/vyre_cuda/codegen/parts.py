@@ -15,11 +15,10 @@ from vyre_cuda.codegen.ssa.ssa import liveness
 from vyre_cuda.codegen.vectors import forms
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(FrozenRecord):
     """The program, and the kernel that was made of it with these options."""
 
     program: Program
@@ -29,8 +28,7 @@ class Part:
     max_ulp: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(FrozenRecord):
     """What an entry has of a part. Variables have names of their own for each prefix."""
 
     lowering: Lowering

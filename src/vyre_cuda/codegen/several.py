@@ -14,7 +14,7 @@ from vyre_cuda.codegen.lowering.statements import Lowering
 from vyre_cuda.codegen.ssa.ssa import liveness
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.emit import coalesce, verify
@@ -26,8 +26,7 @@ else:
 LARGE = "large launches"  # what it is for, in errors
 
 
-@dataclass(frozen=True, slots=True)
-class Wide:
+class Wide(FrozenRecord):
     """A program with `elements` elements a thread, which launches of `threads` threads and more are to use.
 
     `neighbors` is the same with other elements for each thread, those beside each other, to be used where the buffers

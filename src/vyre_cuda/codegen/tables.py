@@ -10,15 +10,14 @@ from vyre_cuda.codegen.emit.rows import Rows
 from vyre_cuda.codegen.emit.text import dynamic_shared_line
 from vyre_cuda.codegen.parts import Part, body_of
 from vyre_cuda.errors import UnsupportedError
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 ENTRY = "vyre_tables"
 MOST_KERNELS = 16  # of one entry; the C layer has the same number
 CAPABILITY = "tables"
 
 
-@dataclass(frozen=True, slots=True)
-class LoweredTables:
+class LoweredTables(FrozenRecord):
     """The text, and the shared memory that a launch requests."""
 
     ptx: str

@@ -16,13 +16,12 @@ from vyre_cuda.ir.builder.builder import Builder
 from vyre_cuda.ir.builder.ids import global_id
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import u8
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 MOST_KERNELS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class LoweredWorker:
+class LoweredWorker(FrozenRecord):
     """The text of a worker, the threads of its block, and its shared memory: what a launch requests, and the rest."""
 
     ptx: str

@@ -16,7 +16,7 @@ from vyre_cuda.ir.core.ops import HOST_OPS, OPS
 from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.core.walk import expressions
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.call.known import Known
@@ -47,8 +47,7 @@ LEAF_CONSTANT, LEAF_SIZE, LEAF_SCALAR = -1, -2, -3
 WIDTH_FLOAT, WIDTH_BOOL = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(FrozenRecord):
     """A declared parameter: its role, number among buffers or scalars, NumPy type number, width as a scalar, bytes of
     an element, and the steps of its size (none: the array's own). `axes` is 0 with one axis; with several, `extents` is
     the number of the first extent among the by-value arguments."""
@@ -63,8 +62,7 @@ class Row:
     extents: int
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(FrozenRecord):
     """`parameters`: (kind, index, offset, size) of each kernel parameter; `scalar_count`: the by-value parameters, and
     after them the extents of the buffers with several axes (`extent_names`); `bindings`: (role, flags, element bytes,
     sectors);

@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Mapping
 
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # The rendezvous of torchrun listens at MASTER_PORT itself; ranks meet this many ports above it.
 PORT_OFFSET = 29
@@ -28,8 +28,7 @@ _MPI = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(FrozenRecord):
     """The rank of a process, and where its group meets. `launcher` says who named it."""
 
     rank: int

@@ -9,7 +9,7 @@ from vyre_cuda.errors import ProgramError
 from vyre_cuda.frontend.source import located, text_between
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 if TYPE_CHECKING:
     from vyre_cuda.frontend import other_names
@@ -20,8 +20,7 @@ BufferKind = Literal["in", "inout", "out"]
 MAX_AXES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class BufferAnnotation:
+class BufferAnnotation(FrozenRecord):
     """`In[vc.f32]`, `In[T, 2]` or `In[T, "rows columns"]`: the kind of a buffer, the type of its elements and its axes.
 
     `extents` has a name or a number for each axis, or nothing.

@@ -8,13 +8,12 @@ from math import prod
 
 import numpy as np
 
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(FrozenRecord):
     """The axes of a result, outermost first, and the stride of each array along each of them.
 
     Strides are in elements of a C-contiguous array, 0 along an axis that repeats it. Axes of one element are left out,

@@ -26,7 +26,7 @@ import numpy as np
 
 from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import Type
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # `sysconfig` knows these folders too, but takes a millisecond to load.
 _LIBRARIES = tuple(os.path.join(path, "") for path in (os.path.dirname(os.__file__), *site.getsitepackages()))
@@ -47,8 +47,7 @@ class Missing:
     """The value of a name that does not exist."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Capture:
+class Capture(FrozenRecord, eq=False):
     """A name in a namespace, a cell of a closure, or an attribute of a function or of an object with slots."""
 
     container: Any

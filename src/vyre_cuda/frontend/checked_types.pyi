@@ -15,7 +15,7 @@ from vyre_cuda.ir.core.types import Type
 
 E = TypeVar("E")
 
-class TypeClass(Type, ABCMeta):  # type: ignore[misc]
+class TypeClass(Type, ABCMeta):
     """A type that is a class too."""
 
 class _Number(Value, metaclass=TypeClass):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda.frontend.captures import captures_of, state_of
@@ -21,7 +20,7 @@ from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device import default_device as default
@@ -31,8 +30,7 @@ else:
     arrays = later("vyre_cuda.runtime.memory.array")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(FrozenRecord):
     """A kind of call: which parameters are arrays, the number of axes, the index type.
 
     `axes` None: all arrays have the shape of the result, and the kernel takes the parameters alone. Otherwise the
@@ -44,11 +42,10 @@ class Form:
     index: Type
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Definition:
+class Definition(FrozenRecord, eq=False):
     """A vectorized function: what computes one element, and the types."""
 
-    function: FunctionType
+    function: Any  # a FunctionType, which mypy would take for a method
     element: Function
     parameters: tuple[KernelParameter, ...]
     types: tuple[Type, ...]

@@ -14,7 +14,7 @@ from vyre_cuda.frontend.rewriting.syntax import refused
 from vyre_cuda.frontend.source import FunctionSource, located
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass, replace
+from vyre_cuda.records import FrozenRecord, replace
 
 if TYPE_CHECKING:
     from vyre_cuda.frontend import other_names
@@ -27,8 +27,7 @@ NO_DEFAULT = inspect.Parameter.empty
 ANY_ANNOTATION = "vc.In[type], vc.InOut[type], vc.Out[type], a type such as vc.f32, or vc.const"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KernelParameter:
+class KernelParameter(FrozenRecord, eq=False):
     """One parameter; `type` is a TypeVar until a call or `program` gives it, None for a const."""
 
     name: str

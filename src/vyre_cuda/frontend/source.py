@@ -9,14 +9,13 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from vyre_cuda.errors import Diagnostic, ProgramError, type_name
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # Of an expression that an error shows.
 MOST_TEXT = 120
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FunctionSource:
+class FunctionSource(FrozenRecord, eq=False):
     """Where a function stands: `lines`, to the end of the file, begin with `first_line`, that of its first decorator.
 
     As far as the indentation tells, the definition has `count` lines.

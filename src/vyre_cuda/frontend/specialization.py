@@ -10,11 +10,10 @@ import numpy as np
 from vyre_cuda.errors import type_name
 from vyre_cuda.frontend.parameters import NO_DEFAULT, KernelParameter
 from vyre_cuda.ir.core.types import Type, by_dtype
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Open:
+class Open(FrozenRecord, eq=False):
     """The parameters that a program is specialized for: by TypeVar, by const."""
 
     types: Mapping[str, Type]

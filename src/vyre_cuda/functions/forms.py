@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vyre_cuda.functions.steps import V
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(FrozenRecord):
     """`expand(steps, *operands)` makes the result of one function and type.
 
     `ulp` bounds the error against the exact value, in units in the last place of the result (below the smallest normal

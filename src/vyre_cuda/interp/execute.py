@@ -49,11 +49,10 @@ from vyre_cuda.ir.core.nodes import (
 from vyre_cuda.ir.core.printing import line
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.semantics.elementwise import Array, apply, constant
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import FrozenRecord, Record, field
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scope:
+class Scope(FrozenRecord, eq=False):
     """What the expressions of one chunk can name: ids of its lanes, locals, scalars (bit patterns) and memory.
 
     Every lane evaluates, active or not: expressions have no effects, loads are bounded, and nothing reads what inactive
@@ -94,16 +93,14 @@ class Scope:
         return self.value(expr)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(FrozenRecord):
     """The first lane of a chunk that failed an assertion, and which assertion."""
 
     lane: int
     statement: Assert
 
 
-@dataclass(slots=True)
-class _Loop:
+class _Loop(Record):
     """The lanes that left the current pass of a loop, and those that left the loop."""
 
     continued: Mask

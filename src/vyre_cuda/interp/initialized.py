@@ -37,9 +37,10 @@ class WatchedMemory(Memory):
     """A buffer that knows which of its elements were written; for all chunks of a launch."""
 
     __slots__ = ("name", "reader", "written")
-    name: str
-    reader: Reader
-    written: Array
+    # mypy takes these for fields of a record, because the base is one.
+    name: str  # type: ignore[misc]
+    reader: Reader  # type: ignore[misc]
+    written: Array  # type: ignore[misc]
 
     def __init__(self, name: str, memory: Memory, reader: Reader) -> None:
         super().__init__(memory.type, memory.data, memory.size, shape=memory.shape)

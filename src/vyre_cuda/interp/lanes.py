@@ -13,11 +13,10 @@ from vyre_cuda.ir.call.geometry import Geometry
 from vyre_cuda.ir.core.nodes import WARP_SIZE, IdKind
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.semantics.elementwise import Array
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import FrozenRecord, field
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mask:
+class Mask(FrozenRecord, eq=False):
     """The set of active lanes: `bits` has one bool per lane, `count` of them are true."""
 
     bits: Array
@@ -66,8 +65,7 @@ class Mask:
         return new if self.is_full else np.where(self.bits, new, old)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Lanes:
+class Lanes(FrozenRecord, eq=False):
     """The launch coordinates of `blocks` consecutive blocks from linear block id `first_block` on."""
 
     geometry: Geometry

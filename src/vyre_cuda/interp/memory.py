@@ -14,11 +14,10 @@ from vyre_cuda.interp import atomics
 from vyre_cuda.interp.lanes import Mask
 from vyre_cuda.ir.core.types import Type, bool_, f32
 from vyre_cuda.ir.semantics.elementwise import Array
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Memory:
+class Memory(FrozenRecord, eq=False):
     """`size` elements per row, with the rows one after the other in the 1-D array `data`.
 
     `data` has the type's storage dtype, but bytes for bools: any nonzero one reads as true, and keeps its bits until it

@@ -19,14 +19,13 @@ from vyre_cuda.ir.core.nodes import WARP_SIZE
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.semantics.elementwise import Array, apply, constant
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 _COLUMNS = np.arange(WARP_SIZE)
 _SHUFFLES = ("shuffle", "shuffle_up", "shuffle_down", "shuffle_xor", "broadcast")
 
 
-@dataclass(frozen=True, slots=True)
-class Warps:
+class Warps(FrozenRecord):
     """The shape of a chunk's table: rows of blocks' warps."""
 
     blocks: int

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # The least and the greatest integer that a term can be.
 Interval: TypeAlias = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Affine:
+class Affine(FrozenRecord):
     """constant + the sum of coefficient * term, modulo 2^bits.
 
     `terms` has (term, coefficient), ascending; the coefficients are from 1 to 2^bits - 1, the constant from 0. So sums

@@ -12,13 +12,12 @@ from vyre_cuda.passes.facts import facts_of
 from vyre_cuda.passes.part import Seen
 from vyre_cuda.passes.ranges import Covered, Range
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord, Record
 
 Key: TypeAlias = tuple[Span, Type]  # equal ones are the same array
 
 
-@dataclass(slots=True, eq=False)
-class Array:
+class Array(Record, eq=False):
     """A buffer of the merged program: `first` is the parameter that touches it first, `users` are the programs,
     `checked` is what was seen of it if each thread has one element there."""
 
@@ -36,8 +35,7 @@ class Array:
     checked: Seen | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Touch:
+class Touch(FrozenRecord, eq=False):
     """A buffer parameter of a step, and the array that it is, None for a new one."""
 
     parameter: Parameter

@@ -5,11 +5,10 @@ from __future__ import annotations
 from vyre_cuda.ir.core.nodes import Apply, Atomic, Expr, For, Id, Load, Stmt, Store, While
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import in_any_order, operands, statements
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Facts:
+class Facts(FrozenRecord, eq=False):
     """`written` are buffers and shared arrays that a statement changes, `kinds` the classes of statements, `ids` the
     kinds of ids, `ops` is the number of operations and accesses to memory."""
 

@@ -6,11 +6,10 @@ architecture and in every run; `vyre-cuda doctor` says where a machine differs.
 
 from __future__ import annotations
 
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Floors:
+class Floors(FrozenRecord):
     """Microseconds of a kernel of 4 KiB or less, and least numbers of rows."""
 
     chained: float  # of a node that needs the one before

@@ -27,11 +27,10 @@ from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.ir.core.walk import Body, bodies, children, operands, statements
 from vyre_cuda.passes.places import Conditions, Key, Places
 from vyre_cuda.passes.rebuild import NESTING, with_bodies, with_children, with_operands
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Forwarded:
+class Forwarded(FrozenRecord):
     """An array whose values go on without memory: its elements, and `index`, the place of each thread's.
 
     Without `stores` it exists no longer; then `begin` is what is there before a thread stores, None if nobody knows.

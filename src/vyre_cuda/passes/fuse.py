@@ -22,13 +22,12 @@ from vyre_cuda.passes.ranges import Covered, Range, meet_written, ranges
 from vyre_cuda.passes.repeats import Until, barriers_of, merge_again, merge_repeated, most_times
 from vyre_cuda.passes.shared import in_shared
 from vyre_cuda.passes.steps import Kind, Refused, Span, Step
-from vyre_cuda.records import dataclass, replace
+from vyre_cuda.records import FrozenRecord, replace
 
 _TRIED = 16  # steps at first, then four times as many as fit
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(FrozenRecord):
     """A loop around the steps up to before `end`; `until` ends it, after `times` passes at the latest unless that is
     0."""
 
@@ -37,8 +36,7 @@ class Repeat:
     until: Until | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Apart:
+class Apart(FrozenRecord):
     """A step that is not merged, and why; `memories` are those that it touches. A loop is one before its steps."""
 
     name: str
@@ -47,8 +45,7 @@ class Apart:
     repeat: Repeat | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(FrozenRecord):
     """The steps from `first` to before `end`. `step` is what they became, None for one that stays as it is.
 
     `gone` are temporaries that exist no longer, and `shared` those of them that are shared arrays of the block, of

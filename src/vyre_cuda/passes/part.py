@@ -15,11 +15,10 @@ from vyre_cuda.passes.places import AXES, Conditions, Key, Places, hull
 from vyre_cuda.passes.renaming import Renamed, UniqueNames
 from vyre_cuda.passes.returns import without_returns
 from vyre_cuda.passes.steps import Kind, Refused, Step
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class Seen(FrozenRecord, eq=False):
     """Where threads touch an array: `key` of the one index there is, None if there are several or it is not known;
     what holds of all threads that do; the index as it is written first; and whether an atomic is among them."""
 

@@ -14,7 +14,7 @@ from vyre_cuda.ir.affine import Affine, Interval, affine, number, single
 from vyre_cuda.ir.core.nodes import Apply, Const, Expr, Id, Load, Local, Position, Scalar
 from vyre_cuda.ir.core.walk import children, in_any_order
 from vyre_cuda.passes.rebuild import with_children
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 AXES = 3
 # An index of 64 bits where it cannot wrap, else with its own bits and sign.
@@ -24,8 +24,7 @@ _CONTRARY = {"less": "greater_equal", "greater_equal": "less", "greater": "less_
 _SWAPPED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(FrozenRecord):
     """What holds for the threads that are here: intervals of their numbers, and conditions that are not looked into."""
 
     axes: tuple[Interval, ...]

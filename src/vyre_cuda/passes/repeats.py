@@ -31,11 +31,10 @@ from vyre_cuda.passes.blocks import in_one_block
 from vyre_cuda.passes.merge import Merge, merge
 from vyre_cuda.passes.mergeable import check_programs
 from vyre_cuda.passes.steps import Kind, Refused, Step
-from vyre_cuda.records import dataclass, replace
+from vyre_cuda.records import FrozenRecord, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
+class Until(FrozenRecord):
     """Memory, first byte and type of the element that ends a loop once it is not 0."""
 
     memory: int

@@ -12,7 +12,7 @@ from vyre_cuda.ir.call.geometry import Geometry
 from vyre_cuda.ir.core.nodes import Source
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import statements
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
 class Kind(Enum):
@@ -45,8 +45,7 @@ class Refused(Error):
         self.fit = fit
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(FrozenRecord):
     """Memory of an array: the allocation, the first byte, the extents. Arrays with equal ones are the same array."""
 
     memory: int
@@ -58,8 +57,7 @@ class Span:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(FrozenRecord):
     """What a kernel is compiled with."""
 
     precision: str = "ieee"
@@ -67,8 +65,7 @@ class Options:
     max_ulp: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(FrozenRecord):
     """A recorded launch: a valid program, the memory of its buffers, and its geometry.
 
     `scalars` has a key for each scalar: scalars of one type with equal keys have the same value at each replay.

@@ -22,7 +22,7 @@ from vyre_cuda.passes.floors import Floors
 from vyre_cuda.passes.pairs import Pairs
 from vyre_cuda.passes.ranges import ranges
 from vyre_cuda.passes.steps import Step
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord, Record
 
 MOST_BLOCKS = (1 << 31) - 1  # of a launch
 
@@ -30,8 +30,7 @@ MOST_BLOCKS = (1 << 31) - 1  # of a launch
 Range: TypeAlias = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(FrozenRecord):
     """What a step touches, and which of it it writes; None: nothing passes it.
 
     Launches with equal keys, which are not None, may become one; and so may tables of launches where `beside` is equal
@@ -125,8 +124,7 @@ def _parts(items: Sequence[Item], places: Iterable[int]) -> Iterator[tuple[int, 
 # ---- what needs what -------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Piece:
+class _Piece(Record):
     """Memory that every item touches all of, or nothing: the last one that wrote it, and those that read it since."""
 
     writer: int | None

@@ -22,7 +22,7 @@ from vyre_cuda.ir.builder.ids import block_id, grid_dim, lane_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, u32, u64
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # Tiles that a block looks back at once.
 LOOK = 8
@@ -34,8 +34,7 @@ MOST_COUNT_BLOCKS = 264
 MOST_AT_ONCE = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(FrozenRecord):
     """The threads of a block, the keys of each, and how many blocks a multiprocessor holds."""
 
     threads: int

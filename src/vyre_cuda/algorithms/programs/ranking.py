@@ -11,15 +11,14 @@ from vyre_cuda.ir.builder.functions import bitwise_count, count_leading_zeros, w
 from vyre_cuda.ir.builder.ids import lane_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.types import Type, u32, u64
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 DIGITS = 256
 # Keys whose ranks are found side by side.
 _TOGETHER = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Sorted:
+class Sorted(FrozenRecord):
     """What is sorted: the keys' type, and the values that move with them.
 
     `source` and `result` are the types of the values before and after; source None: a value is the place of its key.

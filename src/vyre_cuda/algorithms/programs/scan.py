@@ -19,7 +19,7 @@ from vyre_cuda.ir.builder.ids import block_id, lane_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, u64
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
 def width_of(how: Combining) -> int:
@@ -31,8 +31,7 @@ def tile_of(how: Combining) -> int:
     return FAN * 32 * width_of(how)
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(FrozenRecord):
     """How a block has a tile: its threads, the rows of segments that they have, and the blocks of a multiprocessor."""
 
     threads: int

@@ -23,7 +23,7 @@ from vyre_cuda.ir.builder.ids import block_id, lane_id, thread_id
 from vyre_cuda.ir.builder.values import Value
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bool_, i64, u32, u64
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 WIDTH = 4
 ROW = 32 * WIDTH
@@ -40,8 +40,7 @@ THREADS, BLOCKS = 512, 4
 OTHER_THREADS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(FrozenRecord):
     """What is kept.
 
     `condition`: the type of what is not zero where an element is kept; None: what differs from the element before it.

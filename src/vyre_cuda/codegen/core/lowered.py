@@ -7,14 +7,13 @@ from typing import Literal
 
 from vyre_cuda.ir.core.nodes import Source
 from vyre_cuda.ir.core.types import Type
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 ParameterKind = Literal["buffer", "scalar", "size", "extent", "report", "grid_barrier"]
 SiteKind = Literal["assert", "bounds", "race", "unwritten"]
 
 
-@dataclass(frozen=True, slots=True)
-class KernelParameter:
+class KernelParameter(FrozenRecord):
     """One value of the parameter block: `offset` and `size` in bytes, naturally aligned.
 
     "buffer" is a device pointer to elements of `type`, "scalar" a value of `type` (a bool is one byte), "size" the
@@ -31,8 +30,7 @@ class KernelParameter:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(FrozenRecord):
     """How a kernel uses one buffer.
 
     `streaming`: every access is four or eight bytes wide and outside all loops, all are at the same global_id.x +
@@ -48,8 +46,7 @@ class Access:
     sectors: int
 
 
-@dataclass(frozen=True, slots=True)
-class Cover:
+class Cover(FrozenRecord):
     """Which launches write every element of an out.
 
     `elements` has a number for each axis of the launch along which the array goes, x first, which goes along the
@@ -62,8 +59,7 @@ class Cover:
     loops: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(FrozenRecord):
     """A place in the program whose failure a thread reports by its number in `Lowered.sites`.
 
     `buffer` is the one that was accessed out of bounds, "" for an assertion. `statement` is its number in the program,
@@ -78,8 +74,7 @@ class Site:
     source: Source | None
 
 
-@dataclass(frozen=True, slots=True)
-class Several:
+class Several(FrozenRecord):
     """A kernel's other text, for large launches: an entry with the same parameters, whose threads work on several
     elements.
 
@@ -95,8 +90,7 @@ class Several:
     aligned: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(FrozenRecord):
     """A program as PTX.
 
     `shared_bytes` is all shared memory of a block, `dynamic_shared_bytes` the part of it to request at the launch.

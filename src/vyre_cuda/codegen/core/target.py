@@ -7,7 +7,7 @@ the device also accepts the text. Nothing that is emitted needs a newer version 
 from __future__ import annotations
 
 from vyre_cuda.errors import UnsupportedError, type_name
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 PtxVersion = tuple[int, int]
 
@@ -53,8 +53,7 @@ LARGE_PARAMETER_BYTES = 32_764
 STATIC_SHARED_BYTES = 48 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(FrozenRecord):
     """A virtual architecture (`sm` 90 is sm_90) and the PTX version that the text will declare.
 
     `newest` is the newest version that the driver accepts; None if the text is for any driver.

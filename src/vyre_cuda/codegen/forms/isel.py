@@ -12,7 +12,7 @@ from __future__ import annotations
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.errors import InternalError, UnsupportedError
 from vyre_cuda.ir.core.types import TYPES, Type
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # IR type -> PTX type word of its values in registers. Narrow integers are 32-bit numbers in the range of their
 # type; f16 and bf16 are f32 numbers that the narrow type has too.
@@ -55,8 +55,7 @@ WORDS = (*INTS, *FLOATS)
 TYPED_BY_FIRST = frozenset({"left_shift", "right_shift", "rotate_left", "rotate_right"})
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(FrozenRecord):
     """One instruction form: `sms` are the first target that has it and the first that no longer uses it.
 
     `result` is the type of the result, "" when it is the operands' type.

@@ -8,7 +8,7 @@ from vyre_cuda.codegen.forms.isel import MACHINE_TYPE
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.core.types import TYPES, Type, bf16, bool_, f16
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.lowering import halves
@@ -18,8 +18,7 @@ else:
 Space = Literal["global", "shared", "const", "local"]
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(FrozenRecord):
     """An address in an instruction: [register + displacement] or, without a register, [symbol + displacement]."""
 
     register: tuple[int, ...]
@@ -27,8 +26,7 @@ class Address:
     displacement: int
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(FrozenRecord):
     """The fixed part of a load, store or atomic. Operands are the address register if any, values, guard if any.
 
     `place` and `number` say which element it accesses, the number as a value; "" where that does not matter.
@@ -43,16 +41,14 @@ class Form:
     number: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class VectorForm:
+class VectorForm(FrozenRecord):
     """The fixed part of a load or store of `lanes` neighbors at once. The values of a load are `lane`s of it."""
 
     form: Form
     lanes: int
 
 
-@dataclass(frozen=True, slots=True)
-class AtomicForm:
+class AtomicForm(FrozenRecord):
     """The fixed part of an atomic. The word of its form is operation and type of the instruction."""
 
     form: Form

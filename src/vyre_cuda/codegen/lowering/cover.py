@@ -16,7 +16,7 @@ from vyre_cuda.codegen.lowering.isel_memory import Index, Memory
 from vyre_cuda.codegen.ssa.peephole import Builder
 from vyre_cuda.ir.affine import Affine, affine, number, single
 from vyre_cuda.ir.core.program import Program
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import Record
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.lowering.loops import CountedLoop
@@ -36,8 +36,7 @@ Stored: TypeAlias = tuple[str, Indices, tuple[bool, ...]]
 Condition: TypeAlias = tuple[int, bool]
 
 
-@dataclass(slots=True)
-class Before:
+class Before(Record):
     """What was known where a branch or loop began."""
 
     here: tuple[Condition, ...] | None

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from vyre_cuda.codegen.core.lowered import Cover
 from vyre_cuda.codegen.lowering.linear import Linear
 from vyre_cuda.ir.affine import Affine
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # One sum for each axis of the array.
 Indices: TypeAlias = tuple[Affine, ...]
@@ -23,8 +23,7 @@ _MOST_OF_ONE = (1 << 14) - 1
 _MOST_OF_SEVERAL = 15
 
 
-@dataclass(frozen=True, slots=True)
-class UntilEnd:
+class UntilEnd(FrozenRecord):
     """A term that takes the values 0, step, 2 * step, ..., as long as an element of that number can exist.
 
     The step is one where no launch lets it wrap whose threads, times what `Cover` says of each, are fewer than 2^31.

@@ -34,7 +34,7 @@ from vyre_cuda.ir.core.nodes import Const, Parameter, Scalar, Size, Table, exten
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import FrozenRecord, Record, field
 
 if TYPE_CHECKING:
     from vyre_cuda.codegen.lowering import halves
@@ -56,8 +56,7 @@ DYNAMIC_SYMBOL = "s_dynamic"
 Index: TypeAlias = int | tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(FrozenRecord):
     """One access in the text, for `access.py`. `everyone` marks a store that every thread of the block does once."""
 
     kind: Literal["load", "store", "atomic"]
@@ -66,8 +65,7 @@ class Touch:
     everyone: bool
 
 
-@dataclass(slots=True)
-class Place:
+class Place(Record):
     """A buffer parameter, table, or shared or local array."""
 
     name: str

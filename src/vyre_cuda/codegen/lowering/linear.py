@@ -10,7 +10,7 @@ from vyre_cuda.codegen.ssa.intervals import FULL
 from vyre_cuda.codegen.ssa.ssa import Function
 from vyre_cuda.ir.affine import Affine, Interval, affine, number, single
 from vyre_cuda.ir.core.limits import MAX_GRID
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # A value that is made of more terms, or through more values, is a term itself.
 _MOST_TERMS = 8
@@ -19,8 +19,7 @@ _MOST_STEPS = 32
 _MOST_MULTIPLE = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinate:
+class Coordinate(FrozenRecord):
     """A special register of a launch: "%tid", "%ctaid" or "%nctaid" of one axis, and what it can be."""
 
     kind: str

@@ -19,11 +19,10 @@ from vyre_cuda.codegen.terms.words import Words
 from vyre_cuda.ir.core.nodes import Apply, Expr, Load, Local, Source, Stmt, Var
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.text.text import format_expr, format_statement
-from vyre_cuda.records import dataclass, replace
+from vyre_cuda.records import FrozenRecord, Record, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
+class Rewrite(FrozenRecord):
     """One step from an expression of a program to what is computed for it (`vc.rewrites`).
 
     `rule` is a row of the table of rules, or "constant" (its operands are constants), "identity" (a neutral element, a
@@ -68,8 +67,7 @@ class RecordedExtraction(Extraction):
         return super()._of_form(class_, term)
 
 
-@dataclass(slots=True)
-class _Named:
+class _Named(Record):
     """A let whose scope is open, and its rewrites until an effect needs it."""
 
     local: Local

@@ -42,7 +42,7 @@ from vyre_cuda.ir.core.ops import WARP_OPS, warp_result_type
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import assert_never
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import Record
 
 # What only some programs have.
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def _source_comment(source: Source) -> str:
     return f"{ascii(name)[1:-1]}:{line}"
 
 
-@dataclass(slots=True)
-class _Loop:
+class _Loop(Record):
     """Where break and continue go, and whether anything goes there."""
 
     exit: int

@@ -14,7 +14,7 @@ from vyre_cuda.codegen.terms import costs
 from vyre_cuda.codegen.terms.patterns import Pattern
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.types import Type
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 Interval: TypeAlias = tuple[int, int]
 
@@ -36,8 +36,7 @@ Known: TypeAlias = Callable[..., bool]  # (facts, type, terms by name, patterns.
 Holds: TypeAlias = Callable[..., bool]  # (type, numbers by name, patterns...)
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(FrozenRecord):
     """One requirement on patterns, mostly variables."""
 
     name: str

@@ -5,11 +5,10 @@ All variables of a rule have its type, and so has a literal; comparisons are boo
 
 from __future__ import annotations
 
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pattern:
+class Pattern(FrozenRecord, eq=False):
     """An op of the IR on patterns; `op` is "variable" with a name, or "literal" with a number.
 
     `==` and `!=` make patterns too, so that patterns are compared by identity alone.

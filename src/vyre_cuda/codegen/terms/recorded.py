@@ -15,7 +15,7 @@ from vyre_cuda.codegen.terms.terms import Terms
 from vyre_cuda.errors import InternalError
 from vyre_cuda.ir.core.ops import OPS
 from vyre_cuda.ir.core.types import Type
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # An op on classes that was asked for: its name, the type of its result, the classes.
 Asked: TypeAlias = tuple[str, Type, tuple[int, ...]]
@@ -28,8 +28,7 @@ IDENTITY = "identity"
 _MIRRORED = {"greater": "less", "greater_equal": "less_equal"}
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(FrozenRecord):
     """Two nodes are equal by a rule; without one they are the same op on operands that are equal."""
 
     rule: str

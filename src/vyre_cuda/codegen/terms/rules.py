@@ -21,13 +21,12 @@ from vyre_cuda.codegen.terms.conditions import (
 )
 from vyre_cuda.codegen.terms.patterns import Pattern, apply, literal, variable
 from vyre_cuda.ir.core.types import INTEGERS, Type
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 ALL_PRECISIONS = ("ieee", "ftz", "fast")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(FrozenRecord):
     """left = right for operands of these types, in these precisions, under these conditions.
 
     All variables of `right` and of `when` occur in `left`.

@@ -17,7 +17,7 @@ from vyre_cuda.codegen.lowering.isel_memory import Memory
 from vyre_cuda.codegen.lowering.linear import Linear
 from vyre_cuda.codegen.ssa.ssa import OF_WARP, Effect, Function
 from vyre_cuda.ir.affine import Affine, affine
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import FrozenRecord, Record, field
 
 # What one instruction loads or stores at most, in bytes (PTX ISA, ld and st).
 VECTOR_BYTES = 16
@@ -43,8 +43,7 @@ _OF_OPERANDS = frozenset({"add", "subtract", "multiply", "multiply_add", "multip
 _Key: TypeAlias = tuple[str, str, int, Affine, bool, str]
 
 
-@dataclass(slots=True)
-class Access:
+class Access(Record):
     """A load, which is a value, or a store, at a place in the code. `above`: which element of its block it is."""
 
     position: int
@@ -54,8 +53,7 @@ class Access:
     above: int
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Record):
     """Accesses to a block, by the element. The last one says how far the stores are moved."""
 
     kind: Literal["load", "store"]
@@ -73,8 +71,7 @@ class Group:
         return next(reversed(self.members.values())).position
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(FrozenRecord):
     """Accesses to neighbors that become one, in the order of the elements."""
 
     kind: Literal["load", "store"]

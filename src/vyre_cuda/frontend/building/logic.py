@@ -17,13 +17,12 @@ from vyre_cuda.ir.builder.values import Value, constant, node_of, place
 from vyre_cuda.ir.core.nodes import Assign, Break, Continue, Expr, For, If, Let, Load, Source, Stmt, Var, While
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.core.walk import expressions, operands, statements
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 _PURE = (Let, Var, Assign, If, For, While, Break, Continue)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Part(FrozenRecord, eq=False):
     """An operand that was evaluated apart: its value and the statements that it needs."""
 
     value: Any

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import FunctionType
 from typing import Any, TypeVar
 
 from vyre_cuda.frontend.building.activation import Activation
@@ -21,14 +20,13 @@ from vyre_cuda.ir.core.nodes import Id, Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.core.walk import expressions, operands, statements
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Definition:
+class Definition(FrozenRecord, eq=False):
     """A kernel function and how its programs are made."""
 
-    function: FunctionType
+    function: Any  # a FunctionType, which mypy would take for a method
     source: FunctionSource
     rewritten: Rewritten
     parameters: tuple[KernelParameter, ...]

@@ -10,14 +10,13 @@ from vyre_cuda.ir.builder.handles import Buffer
 from vyre_cuda.ir.builder.ids import LaunchId
 from vyre_cuda.ir.builder.scopes import caller, program_error
 from vyre_cuda.ir.core.printing import escaped
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 # A value of an f-string with its conversion (the code of r, s or a; -1: none) and its format.
 Shown: TypeAlias = "tuple[Any, int, str]"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Text:
+class Text(FrozenRecord, eq=False):
     """A format of Builder.print, and the values in it."""
 
     format: str

@@ -47,9 +47,10 @@ class Lane(Lanes):
     """One thread of a block, as a chunk of its own."""
 
     __slots__ = ("block", "number")
+    # mypy takes these for fields of a record, because the base is one.
 
-    block: Lanes
-    number: int
+    block: Lanes  # type: ignore[misc]
+    number: int  # type: ignore[misc]
 
     def __init__(self, block: Lanes, number: int) -> None:
         super().__init__(block.geometry, block.first_block, 1, {})

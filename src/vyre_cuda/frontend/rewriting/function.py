@@ -12,7 +12,7 @@ from vyre_cuda.frontend.rewriting.statements import Statements
 from vyre_cuda.frontend.rewriting.syntax import ACTIVATION, at, name, nodes, refused, run, store, text
 from vyre_cuda.frontend.source import FunctionSource, located
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 if TYPE_CHECKING:
     from vyre_cuda.frontend.rewriting import returns
@@ -20,8 +20,7 @@ else:
     returns = later("vyre_cuda.frontend.rewriting.returns")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rewritten:
+class Rewritten(FrozenRecord, eq=False):
     """`code` defines the function, which takes an activation before the user's parameters; `outer` are the names that
     it takes from around it, with their first place."""
 

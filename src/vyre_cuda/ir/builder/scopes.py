@@ -18,7 +18,7 @@ from vyre_cuda.ir.core.identifiers import RESERVED, is_identifier
 from vyre_cuda.ir.core.limits import MAX_NESTING
 from vyre_cuda.ir.core.nodes import Expr, If, Let, Local, Source, Stmt
 from vyre_cuda.ir.core.types import Type
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import FrozenRecord, Record, field
 
 BlockKind = Literal["program", "if_", "elif_", "else_", "for_", "while_ test", "while_"]
 T = TypeVar("T")
@@ -40,8 +40,7 @@ def program_error(message: str, source: Source) -> ProgramError:
     return ProgramError(f"{message} ({source[0]}:{source[1]})", [Diagnostic(message, source=source)])
 
 
-@dataclass(slots=True, eq=False)
-class Block:
+class Block(Record, eq=False):
     """One statement list under construction; `depth` counts the blocks around it.
 
     `arms` are those of the if statement that an `else_` or `elif_` may still complete: it was the last statement
@@ -58,8 +57,7 @@ class Block:
     reads: list[Any] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
+class Arm(FrozenRecord):
     """One condition of an if statement with its block; `before` computes what the condition reads."""
 
     condition: Expr

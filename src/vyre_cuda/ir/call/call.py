@@ -23,7 +23,7 @@ from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.walk import statements
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.call import hosts, sizes
@@ -35,8 +35,7 @@ else:
 Accept: TypeAlias = Callable[[str, Parameter, Any], Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class Call(FrozenRecord, eq=False):
     """The arguments of one call, checked.
 
     `arrays` has, by parameter name, each in and inout as a C-contiguous 1-D array (the caller's memory where that was

@@ -17,7 +17,7 @@ from vyre_cuda.ir.core.nodes import AXES, Apply, Const, Expr, Id, Load, Local, P
 from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.scalars import value_of
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.call import reach, walked
@@ -33,8 +33,7 @@ Dim3: TypeAlias = tuple[int, int, int]
 Sizes: TypeAlias = "Mapping[str | tuple[str, int], int]"
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(FrozenRecord):
     """One launch: blocks per axis, threads per block and axis, work items per axis.
 
     Where a grid is given explicitly, the work is that grid's threads. A grid with a zero extent launches nothing.

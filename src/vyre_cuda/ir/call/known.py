@@ -16,11 +16,10 @@ from vyre_cuda.ir.call.geometry import host_size, wider_index
 from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.scalars import bits_of, value_of
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(FrozenRecord):
     """One value, as bits of the scalar's or the index type. `axis` is that of an extent, else None."""
 
     name: str

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from vyre_cuda.ir.core.nodes import Expr
-from vyre_cuda.records import dataclass, replace
+from vyre_cuda.records import FrozenRecord, replace
 
 _MOST = 1 << 40  # so that a sum of products with sizes is an i64
 MOST_OFFSETS = 64  # of a loop, whose counter stands for so many constants
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(FrozenRecord):
     """`more`, and coefficients times expressions that the host computes."""
 
     terms: frozenset[tuple[Expr, int]] = frozenset()
@@ -31,8 +30,7 @@ class Sum:
         return Sum(frozenset(terms), self.more * factor)
 
 
-@dataclass(frozen=True, slots=True)
-class Enough:
+class Enough(FrozenRecord):
     """So many threads along an axis are enough: those for which threads * scale * factor >= need."""
 
     scale: int
@@ -46,8 +44,7 @@ NOTHING = frozenset([0])
 ZERO = Sum()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(FrozenRecord):
     """`base` and one of `offsets` more than `scale * factor` times an id, all of it divided by `over`.
 
     Other kinds than those of ids: `first`, where it is the first number of the block, in which a thread has `scale`

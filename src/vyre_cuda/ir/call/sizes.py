@@ -14,11 +14,10 @@ from vyre_cuda.ir.call.geometry import Sizes, array_sizes, host_size, numbers_of
 from vyre_cuda.ir.core.nodes import Expr, Parameter, Size
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import expressions
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import Record, field
 
 
-@dataclass(slots=True)
-class Extents:
+class Extents(Record):
     """The sizes of the buffers of one call. `known` is what size expressions may use; `given` has the words for each
     array that was passed, as errors name it."""
 

@@ -33,7 +33,7 @@ from vyre_cuda.ir.core.program import Program, primary_buffer
 from vyre_cuda.ir.core.types import Type
 from vyre_cuda.ir.core.walk import bodies, expressions, operands, statements
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.call import reach, thread_numbers
@@ -44,8 +44,7 @@ else:
     thread_numbers = later("vyre_cuda.ir.call.thread_numbers")
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(FrozenRecord):
     """A buffer, or one of its axes, with `extent` elements, every access to which is at a constant or moves with the
     number of the thread on `axis` of the launch. No element is left out where of each of `enough` one holds: so many
     threads are there that they reach all elements, or that others would do nothing."""

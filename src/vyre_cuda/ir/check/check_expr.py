@@ -26,7 +26,7 @@ from vyre_cuda.ir.core.nodes import (
 from vyre_cuda.ir.core.ops import OPS, Op, result_type
 from vyre_cuda.ir.core.types import Type, bool_
 from vyre_cuda.ir.core.walk import Path, assert_never, expressions
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import Record, field
 
 _SHOWN_NAME = 60
 # Of ops on operands of types that they take, as an expression says its own type.
@@ -35,8 +35,7 @@ _RESULTS: dict[tuple[str, tuple[Type | None, ...], Type], Type] = {}
 MAX_FINDINGS = 1000
 
 
-@dataclass(slots=True)
-class LocalInfo:
+class LocalInfo(Record):
     """What is known about a local: `type` is None after an error, `kind` is let, var or counter."""
 
     type: Type | None
@@ -44,8 +43,7 @@ class LocalInfo:
     in_scope: bool = True
 
 
-@dataclass(slots=True)
-class Context:
+class Context(Record):
     """The names of a program, the place being checked and the findings so far."""
 
     index: Type

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from vyre_cuda.ir.core.nodes import Expr, Source
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import Record, field
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.text import text as texts
@@ -31,8 +31,7 @@ _LEAVES = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class Node:
+class Node(Record, eq=False):
     """A value or a place in control flow. `kind` is source, condition, return, break, continue or empty.
 
     `text` says what it is, or is the expression whose text does.

@@ -48,7 +48,7 @@ from vyre_cuda.ir.core.nodes import (
     While,
 )
 from vyre_cuda.ir.core.walk import Path, assert_never, buffers_written, children
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import Record, field
 
 if TYPE_CHECKING:
     from vyre_cuda.ir.core.program import Program
@@ -61,8 +61,7 @@ _NEEDS: dict[type[Stmt], tuple[int, str]] = {
 }
 
 
-@dataclass(slots=True)
-class _Loop:
+class _Loop(Record):
     """`assigned` and `irregular` (has a break or continue) are known in advance.
 
     `active` diverges when threads leave the loop after different numbers of passes. `heads` are the variables as
@@ -75,8 +74,7 @@ class _Loop:
     heads: dict[str, Node] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Left:
+class _Left(Record):
     """Control of the threads that a statement sends to the next pass or out of the program; None if there are none."""
 
     to_next_pass: Node | None = None

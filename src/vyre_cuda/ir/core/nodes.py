@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, final
 from vyre_cuda.ir.core.ops import ORDERS as ORDERS
 from vyre_cuda.ir.core.ops import SCOPES as SCOPES
 from vyre_cuda.ir.core.types import Type, u64
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import FrozenRecord, field
 
 Source: TypeAlias = tuple[str, int]
 IdKind = Literal["global_id", "block_id", "thread_id", "block_dim", "grid_dim", "lane_id"]
@@ -30,8 +30,7 @@ WARP_SIZE = 32
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Const:
+class Const(FrozenRecord):
     """A literal, held as the bit pattern of its type, so that -0.0 and NaN payloads are kept."""
 
     type: Type
@@ -40,8 +39,7 @@ class Const:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Local:
+class Local(FrozenRecord):
     """The value of a `let`, a `var`, a loop counter or the result of an atomic."""
 
     type: Type
@@ -50,8 +48,7 @@ class Local:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(FrozenRecord):
     """A scalar parameter, passed by value."""
 
     type: Type
@@ -60,8 +57,7 @@ class Scalar:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(FrozenRecord):
     """The number of elements of a buffer parameter or shared array, in the program's index type; with `axis`, its
     extent on this axis, which it has where it is declared with several."""
 
@@ -72,8 +68,7 @@ class Size:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Id:
+class Id(FrozenRecord):
     """A launch coordinate on one axis (0, 1, 2), in the program's index type."""
 
     type: Type
@@ -83,8 +78,7 @@ class Id:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(FrozenRecord):
     """One element of a buffer parameter or shared array; 0 when the index is out of bounds.
 
     The index is a Position exactly where the buffer has several axes; the same holds for stores and atomics.
@@ -97,8 +91,7 @@ class Load:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(FrozenRecord):
     """The place of an element in an array with several axes: an index for each, the last one counting neighbors.
 
     It is not a value: it stands only as the index of an access, which is out of bounds if any of the indices is.
@@ -110,8 +103,7 @@ class Position:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Apply:
+class Apply(FrozenRecord):
     """An op of the table applied to operands; `type` is the result's (for casts, the target)."""
 
     type: Type
@@ -126,8 +118,7 @@ Expr: TypeAlias = Const | Local | Scalar | Size | Id | Load | Position | Apply
 # ---- statements -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Let:
+class Let(FrozenRecord):
     """An immutable local, visible to the end of its block."""
 
     name: str
@@ -135,8 +126,7 @@ class Let:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Var:
+class Var(FrozenRecord):
     """A mutable local with its first value, visible to the end of its block."""
 
     name: str
@@ -144,8 +134,7 @@ class Var:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Assign:
+class Assign(FrozenRecord):
     """A new value for a `Var`."""
 
     name: str
@@ -153,8 +142,7 @@ class Assign:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(FrozenRecord):
     """Write one element of an out or inout buffer or a shared array; does nothing when out of bounds."""
 
     buffer: str
@@ -163,8 +151,7 @@ class Store:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Atomic:
+class Atomic(FrozenRecord):
     """Read, combine and write one element atomically; `result` names a let that holds the old value, or is None.
 
     `op` is a row of ops.ATOMICS. A "load" only reads, a "store" only writes and has no result.
@@ -180,8 +167,7 @@ class Atomic:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Warp:
+class Warp(FrozenRecord):
     """An operation that the warp's threads perform together; `result` names a let that holds this thread's value.
 
     Needs warp-uniform control flow. `combine` is the op of a reduction or scan, "" for others (ops.WARP_OPS).
@@ -194,16 +180,14 @@ class Warp:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class If:
+class If(FrozenRecord):
     condition: Expr
     then: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class For:
+class For(FrozenRecord):
     """Python's range on exact integers: bounds and step evaluated once, no wrap; with a step of 0 it never runs."""
 
     name: str
@@ -214,8 +198,7 @@ class For:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class While:
+class While(FrozenRecord):
     """Before each pass `setup` runs and then `condition` is evaluated; locals of `setup` are visible in `body`."""
 
     setup: tuple[Stmt, ...]
@@ -224,39 +207,33 @@ class While:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
+class Break(FrozenRecord):
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Continue:
+class Continue(FrozenRecord):
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Return:
+class Return(FrozenRecord):
     """The thread ends."""
 
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Barrier:
+class Barrier(FrozenRecord):
     """Waits until every thread of the block has arrived; shared and global writes before it are visible after it."""
 
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class GridBarrier:
+class GridBarrier(FrozenRecord):
     """Waits until every thread of the grid has arrived; makes the launch cooperative."""
 
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Assert:
+class Assert(FrozenRecord):
     """When the condition is false, report it and end the thread; outputs are then unspecified."""
 
     condition: Expr
@@ -264,8 +241,7 @@ class Assert:
     source: Source | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Print:
+class Print(FrozenRecord):
     """Print a line: `format` with the values in place of its `{}`, see ir.core.printing."""
 
     format: str
@@ -303,8 +279,7 @@ ParameterKind = Literal["in", "inout", "out", "scalar"]
 PARAMETER_KINDS: tuple[ParameterKind, ...] = ("in", "inout", "out", "scalar")
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(FrozenRecord):
     """A buffer ("in", "inout", "out") or by-value scalar.
 
     `size` is the element count, which an argument must have; of an out it may be None, if an array is passed by `out=`.
@@ -355,8 +330,7 @@ def extent_names(parameters: tuple[Parameter, ...]) -> tuple[str, ...]:
     return tuple([extent_name(p.name, axis) for p in parameters for axis in range(len(p.shape))])
 
 
-@dataclass(frozen=True, slots=True)
-class SharedArray:
+class SharedArray(FrozenRecord):
     """An array that the threads of one block share: `size` elements, zeroed when the block starts.
 
     `shape` is () for one axis, else the extents, whose product is `size`.
@@ -383,8 +357,7 @@ def elements(shape: tuple[Expr | None, ...]) -> Expr | None:
     return reduce(lambda count, extent: Apply(u64, "multiply", (count, extent), count.source), wide)
 
 
-@dataclass(frozen=True, slots=True)
-class LocalArray:
+class LocalArray(FrozenRecord):
     """An array that each thread has for itself: `size` elements, zero when the thread starts.
 
     `shape` as in a SharedArray.
@@ -402,8 +375,7 @@ class LocalArray:
         return len(self.shape) or 1
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(FrozenRecord):
     """Constants that are part of the program: `data` has the elements as they are in memory, little-endian.
 
     `shape` as in a SharedArray; the elements are row by row.

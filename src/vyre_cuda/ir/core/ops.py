@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Literal
 
 from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bool_, u32
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 Result = Literal["same", "bool", "explicit"]
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(FrozenRecord):
     """One row. `types` are the types that the operands may have; all operands have the same one.
 
     `result` is "same" (the operands' type), "bool" or "explicit" (named by the node: casts). `leading_bool` marks
@@ -167,8 +166,7 @@ ORDERS: tuple[str, ...] = ("relaxed", "acquire", "release", "acq_rel")
 SCOPES: tuple[str, ...] = ("block", "device", "system")
 
 
-@dataclass(frozen=True, slots=True)
-class AtomicOp:
+class AtomicOp(FrozenRecord):
     """An atomic: `operands` follow the index, `types` are those of the element and of every operand.
 
     `result` False: it returns nothing. `orders` are those that make sense: a load releases nothing, a store acquires
@@ -199,8 +197,7 @@ _ATOMICS = (
 ATOMICS: dict[str, AtomicOp] = {op.name: op for op in _ATOMICS}
 
 
-@dataclass(frozen=True, slots=True)
-class WarpOp:
+class WarpOp(FrozenRecord):
     """A warp operation: `value` types of its first operand, `lane` whether a second one (u32) follows.
 
     `result` is "same" (the value's type), "bool" or "u32". `combines` are the ops that a reduction or scan may apply.

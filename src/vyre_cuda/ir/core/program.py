@@ -15,7 +15,7 @@ from vyre_cuda.ir.core.nodes import Expr, OwnArray, Parameter, SharedArray, Sour
 from vyre_cuda.ir.core.types import Type, u32
 from vyre_cuda.ir.wire import wire
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import FrozenRecord, field
 
 if TYPE_CHECKING:
     import hashlib
@@ -26,8 +26,7 @@ else:
     text = later("vyre_cuda.ir.text.text")
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(FrozenRecord):
     """A kernel as data: what `vc.Builder` makes and `Device.compile` takes.
 
     `block` is the threads per axis. `work` is the number of items per axis (1 to 3 expressions over scalars and

@@ -16,13 +16,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 Kind = Literal["bool", "unsigned", "signed", "float"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Type:
+class Type(FrozenRecord, eq=False):
     """A scalar type: `name` as in NumPy's short form, `bits` wide (a bool is one byte in memory)."""
 
     name: str

@@ -34,7 +34,7 @@ from vyre_cuda.ir.core.ops import ATOMICS, WARP_OPS, warp_result_type
 from vyre_cuda.ir.core.types import u32
 from vyre_cuda.ir.read.lexer import IDENTIFIER, Fault, Scanner
 from vyre_cuda.ir.read.parse_expr import Names, Stop, read_element, read_expr
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import Record, field
 
 _WORDS = (
     "let",
@@ -64,8 +64,7 @@ _PLAIN: dict[str, Callable[[Source], Stmt]] = {
 }
 
 
-@dataclass(slots=True)
-class Frame:
+class Frame(Record):
     """A statement whose `end` is still to come: its finished bodies and the one being read."""
 
     keyword: str

@@ -13,7 +13,7 @@ from vyre_cuda.ir.core.nodes import AXES, ID_KINDS, Apply, Const, Expr, Id, Load
 from vyre_cuda.ir.core.ops import OPS, Op, result_type
 from vyre_cuda.ir.core.types import BY_NAME, Type, bool_, u32
 from vyre_cuda.ir.read.lexer import Fault, Scanner
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import Record, field
 
 
 class Stop(Exception):
@@ -24,8 +24,7 @@ class Stop(Exception):
         self.message = message
 
 
-@dataclass(slots=True)
-class Names:
+class Names(Record):
     """The types of what has been declared so far, the program's index type and the line being read."""
 
     source: Source

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceInfo:
+class DeviceInfo(FrozenRecord):
     """A device that could be opened, as `Device(f"{kind}:{ordinal}")`."""
 
     kind: Literal["cuda", "emulator"]
@@ -16,8 +15,7 @@ class DeviceInfo:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PeerInfo:
+class PeerInfo(FrozenRecord):
     """Another device of the same driver; `is_direct`: this device can reach its memory, so that copies go from memory
     to memory and kernels can be let use it. Else copies go by way of the host.
     """
@@ -27,8 +25,7 @@ class PeerInfo:
     is_direct: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceProperties:
+class DeviceProperties(FrozenRecord):
     """All that is queried when a device is opened.
 
     Sizes are in bytes and rates in kHz, and `driver_version` is the CUDA version, major * 1000 + minor * 10. What a
@@ -86,11 +83,10 @@ class DeviceProperties:
     @classmethod
     def of(cls, caps: dict[str, Any]) -> DeviceProperties:
         """The record from the C layer's table, which has exactly these names."""
-        return cls(**{name: caps[name] for name in cls.__slots__})
+        return cls(**{name: caps[name] for name in cls.__match_args__})
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryStats:
+class MemoryStats(FrozenRecord):
     """Memory of one device.
 
     `live_bytes` are in use, in `live_count` blocks, `idle_bytes` are kept for reuse, and `peak_bytes` is the most that
@@ -117,8 +113,7 @@ class MemoryStats:
     pinned_budget_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class KernelAttributes:
+class KernelAttributes(FrozenRecord):
     """What the driver's compiler made of a kernel.
 
     `registers` and `local_bytes` (spilled values, local arrays) are those of a thread, `static_shared_bytes` those of a

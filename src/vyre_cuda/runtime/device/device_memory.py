@@ -263,7 +263,7 @@ class Memory:
             The numbers of now.
         """
         stats = self.context.memory_stats()
-        return MemoryStats(**{name: stats[name] for name in MemoryStats.__slots__})
+        return MemoryStats(**{name: stats[name] for name in MemoryStats.__match_args__})
 
     def _result(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
         """Memory for a new result of a call: page-locked where it is large, because fresh pages cost more."""

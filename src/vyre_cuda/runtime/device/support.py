@@ -13,7 +13,7 @@ from vyre_cuda.ir.builder.values import Value, apply, operate
 from vyre_cuda.ir.core.ops import OPS, Op
 from vyre_cuda.ir.core.program import Program, ProgramSource
 from vyre_cuda.ir.core.types import Type, bool_
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.base.device_selection import CHECKS, require_checks
 from vyre_cuda.runtime.telemetry.profiler_ranges import require_nvtx
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
+class Support(FrozenRecord):
     """The answer of `Device.supports`: true where the device can.
 
     Else `reason` says why it cannot, in the words of the error, and `capability` what is missing, as that of an

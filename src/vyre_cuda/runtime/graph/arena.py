@@ -13,7 +13,7 @@ from vyre_cuda._native.graph.graph import Transfer
 from vyre_cuda._native.memory.memory import Buffer
 from vyre_cuda.ir.core.nodes import UNSPECIFIED_BYTE
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step
 from vyre_cuda.runtime.graph.temporary import Root, Temporary
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -29,8 +29,7 @@ _ALIGNMENT = 256  # bytes, as that of the driver's own blocks
 _CELL = 8  # bytes of the largest scalar
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(FrozenRecord):
     """From the first to the last step that uses an array."""
 
     root: Root

@@ -12,7 +12,7 @@ from vyre_cuda.passes import tables
 from vyre_cuda.passes.cells import of_geometry
 from vyre_cuda.passes.floors import Floors
 from vyre_cuda.passes.tables import Item
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.cells import can_read_cells
 from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, RepeatStep, RowsStep, Step, TablesStep
@@ -27,8 +27,7 @@ else:
 _WALL = Item(None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Arrangement:
+class Arrangement(FrozenRecord, eq=False):
     """`places` are those of the recording that each step stands for; `refused` says of some why they are not rows.
     `moving` are symbols of arrays on which the order depends."""
 

@@ -35,7 +35,7 @@ from vyre_cuda.errors import UnsupportedError, type_name
 from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type
-from vyre_cuda.records import dataclass, field, replace
+from vyre_cuda.records import FrozenRecord, field, replace
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.collective_step import CollectiveStep
 from vyre_cuda.runtime.graph.graph_steps import (
@@ -67,8 +67,7 @@ def recorded_graph(exported: Exported, values: Mapping[str, Any]) -> RecordedGra
     return graph
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Exported:
+class Exported(FrozenRecord, eq=False):
     """The steps of a graph for a bundle. `merged` are kernels made of several, of which others may have the name; in
     the bundle they have names of their own. `alone` is memory whose contents at the start of a replay are unspecified.
     `otherwise` are the steps that run where symbols do not stand for arrays like those in `held`, with which steps were

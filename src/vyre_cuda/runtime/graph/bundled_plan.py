@@ -12,13 +12,12 @@ from typing import Any
 
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.graph.graph_steps import RepeatStep, Step
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(FrozenRecord):
     """Bytes of a memory when steps were merged, and where they are now."""
 
     memory: int
@@ -44,8 +43,7 @@ def share_alike(places: Iterable[Place]) -> bool:
     return all(one[1] <= other[0] for one, other in pairwise(now))
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(FrozenRecord):
     """What a symbol stood for when steps were merged, as `bundles.graphs.Condition` has it; `type`: of its elements, or
     of the scalar."""
 
@@ -56,8 +54,7 @@ class Held:
     count: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BundledPlan:
+class BundledPlan(FrozenRecord, eq=False):
     """`places` are those of arrays that are not symbols, but could meet one."""
 
     steps: Sequence[Step | RepeatStep]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vyre_cuda._native.core.context import Stream
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import Record, field
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.temporary import in_place
 
@@ -30,8 +30,7 @@ class Rank(Protocol):
         NCCL's call has failed because of it."""
 
 
-@dataclass(slots=True, eq=False)
-class CollectiveStep:
+class CollectiveStep(Record, eq=False):
     """Parts are (kind, type, op, peer, what is read, what is written, count); no symbol stands for their arrays, since
     what NCCL makes of them never changes."""
 

@@ -20,7 +20,7 @@ from vyre_cuda.passes.fuse import Apart, Group, Repeat
 from vyre_cuda.passes.repeats import Until
 from vyre_cuda.passes.shared import with_unspecified
 from vyre_cuda.passes.steps import Kind
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.arranging import arrangement
 from vyre_cuda.runtime.graph.cells import Cells
@@ -44,8 +44,7 @@ def is_off() -> bool:
     return os.environ.get(VARIABLE, "").lower() == "off"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fused:
+class Fused(FrozenRecord, eq=False):
     """Steps that became one kernel. `decisive` are the symbols whose values can make another kernel necessary, and
     `fixed` those of them where a launch of the kernel would not tell: it refuses arrays that meet and are written."""
 
@@ -59,8 +58,7 @@ class Fused:
     fixed: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class Row(FrozenRecord, eq=False):
     """What became of the steps from `first` to before `end`, in the order of `Plan.order`.
 
     `apart` says why a step is not merged at all, `behind` why the step behind is not merged with these, `kind` in a
@@ -75,8 +73,7 @@ class Row:
     kind: Kind | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Plan(FrozenRecord, eq=False):
     """`order` are the steps before those in a row became one, and `places` what each of them is of the recording."""
 
     order: list[Step | RepeatStep]

@@ -18,7 +18,7 @@ from vyre_cuda._native.memory.memory import find_pinned
 from vyre_cuda.errors import FREED, RecordingError, UnsupportedError, type_name
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass, field
+from vyre_cuda.records import FrozenRecord, Record, field
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.collective_step import CollectiveStep
 from vyre_cuda.runtime.graph.temporary import Temporary, in_place
@@ -57,8 +57,7 @@ def told(device: Device, value: Any, stream: Stream | None) -> Any:
     return adopt(device, value, stream) if stream is not None and is_foreign(value) else value
 
 
-@dataclass(slots=True, eq=False)
-class LaunchStep:
+class LaunchStep(Record, eq=False):
     """A launch: `values` holds every parameter by name."""
 
     kernel: Kernel
@@ -109,8 +108,7 @@ class LaunchStep:
         return arguments
 
 
-@dataclass(slots=True, eq=False)
-class RowsStep:
+class RowsStep(Record, eq=False):
     """Launches of one kernel as one: they have the same grid=, do not depend on each other, and have no symbols but for
     arrays."""
 
@@ -142,8 +140,7 @@ class RowsStep:
         return Launches(self.kernel, rows, self.launches[0].grid, None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ArrayPlace:
+class ArrayPlace(FrozenRecord, eq=False):
     """A symbol that stands for an array of rows, and a parameter that it is there."""
 
     symbol: Symbol
@@ -170,8 +167,7 @@ def array_places(launches: Sequence[LaunchStep]) -> dict[tuple[str, int], ArrayP
     return found
 
 
-@dataclass(slots=True, eq=False)
-class TablesStep:
+class TablesStep(Record, eq=False):
     """Launches of several kernels as one, and the entry that does them, once it was made. Symbols stand for arrays."""
 
     tables: list[RowsStep]
@@ -239,8 +235,7 @@ def _numbers(table: RowsStep, numbers: Mapping[tuple[str, int], int]) -> Iterato
             yield numbers[value.name, p.type.itemsize] if isinstance(value, Symbol) else 0
 
 
-@dataclass(slots=True, eq=False)
-class LoadedStep:
+class LoadedStep(Record, eq=False):
     """A launch of a loaded kernel: arguments by position, then grid, block, shared bytes and cooperative."""
 
     kernel: ForeignKernel
@@ -282,8 +277,7 @@ class LoadedStep:
         return arguments
 
 
-@dataclass(slots=True, eq=False)
-class CopyStep:
+class CopyStep(Record, eq=False):
     """A copy to or from device memory; host memory is page-locked, and a symbol may stand for what is read."""
 
     to: Any
@@ -335,8 +329,7 @@ class CopyStep:
         return Transfer(to, source, source.nbytes)
 
 
-@dataclass(slots=True, eq=False)
-class FillStep:
+class FillStep(Record, eq=False):
     """Sets every element of an array to one value."""
 
     to: DeviceArray
@@ -373,8 +366,7 @@ class FillStep:
         return Transfer.fill(words, bits & 0xFFFFFFFF, 4)
 
 
-@dataclass(slots=True, eq=False)
-class RepeatStep:
+class RepeatStep(Record, eq=False):
     """Repeats the steps up to `end`, the position after the last of them in the list of steps."""
 
     times: int

@@ -23,7 +23,7 @@ from vyre_cuda.ir.core import limits
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.properties import KernelAttributes
 from vyre_cuda.runtime.base.range_names import HOST, RESIDENT
@@ -52,8 +52,7 @@ else:
     together = later("vyre_cuda.runtime.kernel.side_by_side")
 
 
-@dataclass(frozen=True, slots=True)
-class CompileTimes:
+class CompileTimes(FrozenRecord):
     """How long the stages of `Device.compile` took, in nanoseconds; 0 for those that were not needed.
 
     A kernel from the disk cache was only read and loaded; without a disk cache the driver compiles while it loads.

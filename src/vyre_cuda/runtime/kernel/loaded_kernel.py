@@ -19,7 +19,7 @@ from vyre_cuda.ir.core.limits import MAX_PARAMETERS
 from vyre_cuda.ir.core.nodes import AXES
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import BY_NAME, Type, u64
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.base.properties import KernelAttributes
 from vyre_cuda.runtime.base.range_names import RESIDENT
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -36,8 +36,7 @@ _ALL = -1  # the bit set of all parameters
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignParameter:
+class ForeignParameter(FrozenRecord):
     """One word of a signature and its place in the parameter block: `offset` and `size` in bytes."""
 
     word: str

@@ -9,7 +9,7 @@ from vyre_cuda._native.core.module import Module
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.errors import Limit, UnsupportedError
 from vyre_cuda.ir.core.nodes import AXES
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.base.properties import DeviceProperties, KernelAttributes
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ _REGISTER_UNIT = 256
 _SMALLEST = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
+class Occupancy(FrozenRecord):
     """How blocks of a kernel fill a multiprocessor, by the driver's own calculator.
 
     `limited_by` is the resource that is used up first: "threads", "blocks", "registers" or "shared memory".

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.errors import UnsupportedError
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.base.range_names import HOST
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ else:
     pending = later("vyre_cuda.runtime.waiting.pending")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Timed:
+class Timed(FrozenRecord, eq=False):
     """One timed call: its outputs and times in nanoseconds.
 
     `wall_ns` is from the call to the results, `enqueue_ns` the part until the work was given to the driver, `wait_ns`

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 from vyre_cuda.ir.call.geometry import explicit_grid
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.kernel.occupancy import of_block, of_multiprocessor
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 Grid: TypeAlias = "int | tuple[int, ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class SideBySide:
+class SideBySide(FrozenRecord):
     """How many blocks of two kernels are resident on a device at the same time; true if both have some.
 
     `first_blocks` of `first_grid` blocks are resident before any of the second kernel, spread evenly over the

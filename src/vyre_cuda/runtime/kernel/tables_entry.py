@@ -13,7 +13,7 @@ from vyre_cuda.codegen.emit import rows
 from vyre_cuda.descriptors.signature import PARAMETER_KINDS, ROLES
 from vyre_cuda.errors import DriverError, UnsupportedError
 from vyre_cuda.later import later
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.base.properties import KernelAttributes
 from vyre_cuda.runtime.kernel.kernel import Kernel, kernel_label
 from vyre_cuda.runtime.kernel.kernels import Kernels, Key, disk_key
@@ -28,16 +28,14 @@ MOST_ARRAYS = 16  # of an entry; the C layer has the same number
 _DYNAMIC_BYTES = 4  # of the number in a file that says how much shared memory a launch requests
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TablesEntry:
+class TablesEntry(FrozenRecord, eq=False):
     """The prepared entry; None: `why` says why the kernels are faster apart."""
 
     prepared: PreparedKernel | None
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(FrozenRecord):
     """An array that a launch of the entry can replace: the bytes of its elements, and whether rows write it."""
 
     itemsize: int

@@ -26,7 +26,7 @@ from vyre_cuda._native.memory.adopted import (
 from vyre_cuda._native.memory.dlpack import Imported, export
 from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.types import TYPES, Type, by_dtype
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.memory.array import DeviceArray
 from vyre_cuda.runtime.memory.shapes import MAX_AXES
 
@@ -51,8 +51,7 @@ def dlpack_dtype(type_: Type) -> tuple[int, int]:
 _TYPE_OF = {dlpack_dtype(type_): type_ for type_ in TYPES}
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class Foreign(FrozenRecord):
     """What another library says about an array; `source` is the stream that its owner works on, None if unknown."""
 
     address: int

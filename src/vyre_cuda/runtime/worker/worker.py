@@ -13,7 +13,7 @@ from vyre_cuda._native.call.prepared import PreparedKernel
 from vyre_cuda._native.call.worker import WorkerCall, WorkerHandle
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.errors import DeviceLostError, Error, KernelTimeoutError, UnsupportedError
-from vyre_cuda.records import dataclass
+from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.kernel import arguments as general
 from vyre_cuda.runtime.kernel.kernel import Kernel
@@ -30,8 +30,7 @@ _MOST_NUMBER = 2**32 - 1
 MOST_BLOCKS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerStats:
+class WorkerStats(FrozenRecord):
     """What a worker has done: how many `calls` it was given, how many `launches` of its blocks it took, and how many
     `pauses` found it on the device; `running` of its blocks are there now."""
 
