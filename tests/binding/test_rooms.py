@@ -96,11 +96,13 @@ def test_a_planted_circle_of_five_files_is_found(rooms: ModuleType) -> None:
     assert list(rooms.wrong_circles({**calls, "memory/d.c": {"memory/a.c": {"f"}}, "memory/e.c": {}})) == []
 
 
-def test_planted_includes_are_found(rooms: ModuleType, tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", ['"{}"', "<{}>", '"../{}"'])
+def test_planted_includes_are_found_however_they_are_written(rooms: ModuleType, tmp_path: Path, written: str) -> None:
     csrc = tmp_path / "csrc"
     shutil.copytree(ROOT / "csrc", csrc, ignore=shutil.ignore_patterns("emulator"))
+    planted = ("kernel/room.h", "context/child.h", "base/clock.h", "include/vyre_cuda.h")
     with (csrc / "memory" / "fill.c").open("a") as file:
-        file.write('#include "kernel/room.h"\n#include "context/child.h"\n#include "base/clock.h"\n')
+        file.writelines(f"# include {written.format(name)}\n" for name in planted)
 
     assert list(rooms.wrong_includes(csrc)) == [
         "memory/fill.c includes kernel/room.h, of an upper room",
