@@ -267,6 +267,7 @@ def test_a_long_call_has_ended_when_a_wait_for_the_device_returns(device: vc.Dev
         worker.submit(spin, np.zeros(1, np.uint32), 4_000_000)
         with pytest.raises(vc.KernelTimeoutError):
             device.synchronize(timeout=0.1)
+        worker.close(timeout=None)
 
 
 def test_threads(device: vc.Device, saxpy: vc.Kernel) -> None:
