@@ -67,7 +67,7 @@ static bool has(const vyc_ends *all, CUgraphNode node) {
 }
 
 /* What the capture does next follows these too. */
-static vyc_status follow(const vyc_capturing *capturing, const vyc_ends *behind) {
+static vyc_status add_dependencies(const vyc_capturing *capturing, const vyc_ends *behind) {
   vyc_context *context = capturing->context;
   vyc_ends found;
   VYC_TRY(look_up(capturing, &found));
@@ -119,7 +119,7 @@ static vyc_status give_asking(vyc_communicator *c, const vyc_collective *all, ui
 static vyc_status capture(vyc_communicator *c, vyc_capturing *capturing, vyc_ends *ends_out,
                           CUgraph into, const vyc_ends *behind, const vyc_collective *all,
                           uint32_t count) {
-  VYC_TRY(capturing->is_open ? follow(capturing, behind)
+  VYC_TRY(capturing->is_open ? add_dependencies(capturing, behind)
                              : open_capture(capturing, c->child.context, into, behind));
   vyc__call_begins(c);
   const vyc_status status = give_asking(c, all, count, capturing->stream);

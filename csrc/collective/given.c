@@ -93,7 +93,7 @@ vyc_status vyc_collectives_cancel(void) {
   return VYC_OK;
 }
 
-static vyc_status follow(const vyc_noted *n) {
+static vyc_status order_after(const vyc_noted *n) {
   vyc_scope scope;
   VYC_TRY(vyc__enter_quietly(context_of(n), &scope));
   const vyc_status status = after(n, &scope);
@@ -115,7 +115,7 @@ vyc_status vyc_collectives_end(void) {
   if (--mine.depth > 0) return VYC_OK;
   const group all = leave_group();
   vyc_status status = all.count > 0 ? start(&all) : VYC_OK;
-  for (uint32_t i = 0; status == VYC_OK && i < all.count; i++) status = follow(&all.all[i]);
+  for (uint32_t i = 0; status == VYC_OK && i < all.count; i++) status = order_after(&all.all[i]);
   free_group(&all);
   return status;
 }

@@ -29,10 +29,8 @@ static void level_free(level *in) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* A record of the node for which `order.found` was made, with its edges. The caller sets the
- * handle. */
 /* The handles of a node, which what is behind it follows. */
-static vyc_status follow(level *in, uint32_t number) {
+static vyc_status add_handles(level *in, uint32_t number) {
   const vyc_graph *graph = in->graph;
   const vyc_node *node = &graph->nodes[number];
   const bool is_many = node->role == NODE_COLLECTIVES;
@@ -45,6 +43,8 @@ static vyc_status follow(level *in, uint32_t number) {
   return VYC_OK;
 }
 
+/* A record of the node for which `order.found` was made, with its edges. The caller sets the
+ * handle. */
 static vyc_status add_record(level *in, uint32_t *number_out, uint32_t step, uint32_t role) {
   vyc_graph *graph = in->graph;
   const uint32_t number = graph->node_count, count = in->order.found_count;
@@ -64,7 +64,7 @@ static vyc_status add_record(level *in, uint32_t *number_out, uint32_t step, uin
   for (uint32_t i = 0; i < count; i++) {
     const uint32_t before = in->node_of[in->order.found[i]];
     graph->edges[graph->edge_count + i] = before;
-    VYC_TRY(follow(in, before));
+    VYC_TRY(add_handles(in, before));
   }
   graph->nodes[number] = (vyc_node){.step = step,
                                     .role = role,

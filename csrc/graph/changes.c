@@ -84,7 +84,7 @@ vyc_status vyc__targets_set(vyc_graph *graph, const vyc_given *given) {
     vyc__list_away(graph, changes[i].step);
   }
   if (VYC_LIKELY(given->value_count == 0)) return VYC_OK;
-  return vyc__symbols_give(graph, given->values, given->value_count);
+  return vyc__symbols_set(graph, given->values, given->value_count);
 }
 
 /* ---- update ---------------------------------------------------------------------------------- */

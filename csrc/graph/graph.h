@@ -297,7 +297,7 @@ void vyc__own_rows_drop(vyc_own_rows *kept);
 /* ---- symbols.c ---- */
 
 /* Make the values the targets of their steps, which get into graph->away. */
-vyc_status vyc__symbols_give(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count);
+vyc_status vyc__symbols_set(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count);
 /* The targets as changes in the order of steps. The caller frees *changes_out. */
 vyc_status vyc__targets_as_changes(const vyc_graph *graph, vyc_graph_change **changes_out,
                                    uint32_t *count_out);
@@ -328,9 +328,9 @@ typedef struct vyc_launching {
 } vyc_launching;
 /* Everything but the driver's launch and what must follow that. */
 vyc_status vyc__graph_launch_prepare(vyc_launching *l);
-vyc_status vyc__graph_launch_give(vyc_launching *l, uint32_t origin);
-vyc_status vyc__graph_launch_settle(vyc_launching *l);
-/* It was prepared, and is not given. */
+vyc_status vyc__graph_launch_submit(vyc_launching *l, uint32_t origin);
+vyc_status vyc__graph_launch_finish(vyc_launching *l);
+/* It was prepared, and is not submitted. */
 void vyc__graph_launch_abandon(const vyc_launching *l);
 
 /* The step has a target: the executable graph may not have its base after this. */

@@ -149,7 +149,7 @@ static vyc_status capture(vyc_graph *graph, const vyc_given *given, const vyc_la
   if (graph->captors != NULL) return vyc__graph_never_captured();
   if (given->value_count == 0)
     return vyc__graph_capture(graph, given->changes, given->change_count, on);
-  vyc_status status = vyc__symbols_give(graph, given->values, given->value_count);
+  vyc_status status = vyc__symbols_set(graph, given->values, given->value_count);
   if (status == VYC_OK) status = vyc__targets_as_changes(graph, &changes, &count);
   if (status == VYC_OK) status = vyc__graph_capture(graph, changes, count, on);
   free(changes);
@@ -193,7 +193,7 @@ __attribute__((always_inline)) static inline vyc_status prepare(vyc_launching *l
   return VYC_LIKELY(graph->reports == NULL) ? VYC_OK : vyc__graph_reports_on(graph, slot);
 }
 
-__attribute__((always_inline)) static inline vyc_status give(vyc_launching *l, uint32_t origin) {
+__attribute__((always_inline)) static inline vyc_status submit(vyc_launching *l, uint32_t origin) {
   vyc_graph *graph = l->graph;
   vyc_context *context = graph->child.context;
   CUstream handle = l->on.stream;
@@ -213,7 +213,7 @@ __attribute__((always_inline)) static inline vyc_status give(vyc_launching *l, u
 }
 
 /* What follows the driver's launch. */
-__attribute__((always_inline)) static inline vyc_status settle(vyc_launching *l,
+__attribute__((always_inline)) static inline vyc_status finish(vyc_launching *l,
                                                                vyc_status status) {
   vyc_graph *graph = l->graph;
   vyc_context *context = graph->child.context;
@@ -254,14 +254,14 @@ static vyc_status launch(vyc_graph *graph, const vyc_given *given, vyc_stream *s
   }
   if (VYC_UNLIKELY(events != NULL) && status == VYC_OK)
     status = vyc__event_record(events->start, &l.on);
-  if (VYC_LIKELY(status == VYC_OK)) status = give(&l, origin);
+  if (VYC_LIKELY(status == VYC_OK)) status = submit(&l, origin);
   if (VYC_UNLIKELY(!l.launched)) {
     vyc__graph_launch_abandon(&l);
     return status;
   }
   if (VYC_UNLIKELY(events != NULL) && status == VYC_OK)
     status = vyc__event_record(events->stop, &l.on);
-  return settle(&l, status);
+  return finish(&l, status);
 }
 
 /* ---- a launch in parts, for together.c ---- */
@@ -275,9 +275,9 @@ vyc_status vyc__graph_launch_prepare(vyc_launching *l) {
       "part of a capture: give other streams");
 }
 
-vyc_status vyc__graph_launch_give(vyc_launching *l, uint32_t origin) { return give(l, origin); }
+vyc_status vyc__graph_launch_submit(vyc_launching *l, uint32_t origin) { return submit(l, origin); }
 
-vyc_status vyc__graph_launch_settle(vyc_launching *l) { return settle(l, VYC_OK); }
+vyc_status vyc__graph_launch_finish(vyc_launching *l) { return finish(l, VYC_OK); }
 
 vyc_status vyc_graph_launch_at(vyc_graph *graph, const vyc_graph_change *changes, uint32_t count,
                                vyc_stream *stream, uint32_t origin) {

@@ -139,7 +139,7 @@ void vyc__symbols_free(vyc_graph *graph) {
   free(graph->symbols);
 }
 
-/* ---- giving ---------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* The target of a step, which begins as its base. */
 static vyc_status target_of(vyc_graph *graph, vyc_values **values_out, uint32_t number) {
@@ -160,7 +160,7 @@ static vyc_status other_count(uint64_t count, uint64_t before) {
                    count, before);
 }
 
-static vyc_status give_launch(vyc_values *target, uint32_t place, const vyc_symbol_value *value) {
+static vyc_status set_in_launch(vyc_values *target, uint32_t place, const vyc_symbol_value *value) {
   if (value->buffer == NULL) {
     target->scalars[place] = value->bits;
   } else {
@@ -172,8 +172,8 @@ static vyc_status give_launch(vyc_values *target, uint32_t place, const vyc_symb
   return VYC_OK;
 }
 
-static vyc_status give_transfer(const vyc_step *step, vyc_values *target, uint32_t element_bytes,
-                                const vyc_symbol_value *value) {
+static vyc_status set_in_transfer(const vyc_step *step, vyc_values *target, uint32_t element_bytes,
+                                  const vyc_symbol_value *value) {
   vyc_graph_transfer t = target->transfer;
   if (value->buffer == NULL) {
     t.value = (uint32_t)value->bits;
@@ -187,14 +187,16 @@ static vyc_status give_transfer(const vyc_step *step, vyc_values *target, uint32
   return VYC_OK;
 }
 
-static vyc_status give(vyc_graph *graph, const vyc_symbol *symbol, const vyc_symbol_value *value) {
+static vyc_status set_value(vyc_graph *graph, const vyc_symbol *symbol,
+                            const vyc_symbol_value *value) {
   for (uint32_t i = 0; i < symbol->use_count; i++) {
     const vyc_graph_use *use = &symbol->uses[i];
     const vyc_step *step = &graph->steps[use->step];
     vyc_values *target = NULL;
     VYC_TRY(target_of(graph, &target, use->step));
-    VYC_TRY(step->kind == STEP_LAUNCH ? give_launch(target, use->place, value)
-                                      : give_transfer(step, target, symbol->element_bytes, value));
+    VYC_TRY(step->kind == STEP_LAUNCH
+                ? set_in_launch(target, use->place, value)
+                : set_in_transfer(step, target, symbol->element_bytes, value));
   }
   return VYC_OK;
 }
@@ -235,14 +237,14 @@ static vyc_status check_value(vyc_graph *graph, const vyc_symbol_value *value) {
   return VYC_OK;
 }
 
-vyc_status vyc__symbols_give(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count) {
+vyc_status vyc__symbols_set(vyc_graph *graph, const vyc_symbol_value *values, uint32_t count) {
   if (!graph->finished)
     return vyc__fail(VYC_E_INVALID, "graph",
                      "the graph is not finished: finish it before it is launched");
   graph->launches_with++;
   for (uint32_t i = 0; i < count; i++) {
     VYC_TRY(check_value(graph, &values[i]));
-    VYC_TRY(give(graph, &graph->symbols[values[i].symbol], &values[i]));
+    VYC_TRY(set_value(graph, &graph->symbols[values[i].symbol], &values[i]));
   }
   return end_targets(graph);
 }

@@ -57,7 +57,7 @@ static vyc_status prepare(together *t) {
   return status;
 }
 
-static vyc_status give_parts(together *t, uint32_t origin) {
+static vyc_status submit_parts(together *t, uint32_t origin) {
   vyc_status status = VYC_OK;
   VYC_CU_RESULT;
   for (uint32_t i = 0; status == VYC_OK && i < t->count; i++) {
@@ -65,19 +65,19 @@ static vyc_status give_parts(together *t, uint32_t origin) {
     vyc_context *context = launch->graph->child.context;
     t->last = i;
     status = VYC_CU(context, cuCtxSetCurrent, context->handle);
-    if (VYC_LIKELY(status == VYC_OK)) status = vyc__graph_launch_give(launch, origin);
+    if (VYC_LIKELY(status == VYC_OK)) status = vyc__graph_launch_submit(launch, origin);
     t->given += status == VYC_OK || launch->launched;
   }
   return status;
 }
 
-static vyc_status give(together *t, uint32_t origin) {
+static vyc_status submit(together *t, uint32_t origin) {
   vyc_together contexts;
   contexts.count = 0;
   for (uint32_t i = 0; i < t->count; i++)
     vyc__together_add(&contexts, t->launches[i].graph->child.context);
   vyc__together_begin(&contexts);
-  const vyc_status status = give_parts(t, origin);
+  const vyc_status status = submit_parts(t, origin);
   vyc__together_end(&contexts);
   return status;
 }
@@ -86,14 +86,14 @@ static vyc_status give(together *t, uint32_t origin) {
 static vyc_status finish(together *t, vyc_status status) {
   while (t->entered > 0) {
     vyc_launching *launch = &t->launches[--t->entered];
-    vyc_status settled = VYC_OK;
+    vyc_status finished = VYC_OK;
     if (status != VYC_OK) vyc__record_keep();
     if (t->entered < t->given)
-      settled = vyc__graph_launch_settle(launch);
+      finished = vyc__graph_launch_finish(launch);
     else
       vyc__graph_launch_abandon(launch);
     if (status != VYC_OK) vyc__record_resume();
-    if (status == VYC_OK) status = settled;
+    if (status == VYC_OK) status = finished;
     vyc__graph_unclaim(launch->graph);
     vyc__leave(launch->graph->child.context, &t->scopes[t->entered]);
   }
@@ -126,7 +126,7 @@ vyc_status vyc_graph_launch_together(const vyc_graph_part *parts, uint32_t count
   for (uint32_t i = 0; i < count; i++) VYC_TRY(put(&t, &parts[i]));
   VYC_TRY(check_contexts(&t));
   vyc_status status = prepare(&t);
-  if (status == VYC_OK) status = give(&t, origin);
+  if (status == VYC_OK) status = submit(&t, origin);
   *launched_out = t.given;
   status = finish(&t, status);
   if (VYC_UNLIKELY(t.given > 0 && t.given < t.count)) give_up(&t);

@@ -57,7 +57,7 @@ static bool waits_here(const vyc_worker_call *call) { return call->worker->ring_
 
 /* Work on a buffer that was submitted before has ended, or the call begins behind it; the main
  * stream is asked once for all. */
-static vyc_status settle(vyc_worker_call *call, vyc_buffer *buffer, int64_t timeout_ns) {
+static vyc_status wait_or_order(vyc_worker_call *call, vyc_buffer *buffer, int64_t timeout_ns) {
   if (VYC_UNLIKELY(buffer->source != NULL))
     return vyc__fail(VYC_E_UNSUPPORTED, "worker",
                      "kernel %s: memory of another library with a stream of its own: launch the "
@@ -103,7 +103,7 @@ static vyc_status use_buffer(vyc_worker_call *call, const vyc_run *run, uint32_t
           call->prepared->name);
     call->clears[call->clear_count++] = i;
   }
-  return settle(call, argument->buffer, run->timeout_ns);
+  return wait_or_order(call, argument->buffer, run->timeout_ns);
 }
 
 void vyc__call_main_ended(vyc_worker_call *call) {
