@@ -18,7 +18,7 @@ from vyre_cuda.distributed.local_graph import LocalGraph
 from vyre_cuda.distributed.one_shot import OneShot, open_one_shot
 from vyre_cuda.distributed.recording import Group
 from vyre_cuda.distributed.threads import Threads
-from vyre_cuda.distributed.watching import Watcher
+from vyre_cuda.distributed.watching import Watcher, await_work_of
 from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError, type_name
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -113,6 +113,7 @@ class LocalCommunicator:
         members = tuple(rank._member for rank in ranks)
         self._together = native.Together(members, numbers_of_types()) if one_shot is None else one_shot.together
         self._threads = Threads(len(ranks))
+        self._is_closing = False
         self._order = threading.RLock()  # all devices are given what several threads give in one order
 
     @property
@@ -291,6 +292,10 @@ class LocalCommunicator:
         """After `timeout` seconds work that has not ended is ended."""
         for rank in self.ranks:
             rank._member.check_close()
+        # Threads that go on calling would keep the devices from ending their work: those calls get to `_each`.
+        self._together, self._is_closing = native.Together((), {}), True
+        if timeout is None:
+            await_work_of([(rank._watcher, rank._member) for rank in self.ranks])
         failures: list[Error] = []
         for device in self.devices:  # the watchers end what would wait for ever
             try:
@@ -333,6 +338,8 @@ class LocalCommunicator:
         return self._each(native.KINDS[kind], xs, out, given) if results is None else results
 
     def _each(self, method: str, xs: Any, out: Any, given: tuple[Any, ...]) -> Any:
+        if self._is_closing:
+            raise ValueError(native.CLOSED)
         xs = self._one_each(method, "xs", xs)
         outs = [None] * self.size if out is None else self._one_each(method, "out", out)
         _check_alike(method, xs)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from vyre_cuda._native.collective.collective import CLOSED
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.graph import graph as native
 from vyre_cuda._native.memory.adopted import named_stream
@@ -67,6 +68,8 @@ class LocalGraph:
         TypeError, ValueError, OverflowError
             As for `Graph.replay`; nothing was launched then. A replay that would need other graphs is such a value.
         """
+        if self._comm._is_closing:
+            raise ValueError(CLOSED)
         if stream is None and not symbols:
             built = self._built()
             if built is not None:

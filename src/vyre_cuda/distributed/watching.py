@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -56,16 +57,18 @@ class Watcher:
             with suppress(Error, ValueError):  # the device is lost, or rank 0 is gone; or another thread has closed it
                 _, issued, digest, _, last, _ = member.watch()
                 self._publish((issued, digest, last))
-            with suppress(Error, ValueError):
-                self._await_work(member)
+            await_work_of([(self, member)])
         self.stop()
 
-    def _await_work(self, member: Member) -> None:
-        limit, pause = time.monotonic() + _CLOSE, 0.001
-        while time.monotonic() < limit:
+    def await_work(self, member: Member, limit: float) -> None:
+        """End it where it has not ended then."""
+        pause = 0.001
+        while True:
             is_ended, _, _, waiting, *_ = member.watch()
             if is_ended or waiting == 0.0:
                 return
+            if time.monotonic() >= limit:
+                break
             time.sleep(pause)
             pause = min(pause * 2, _PAUSE)
         member.abort("the communicator is closed, and its work had not ended")
@@ -183,6 +186,14 @@ class Watcher:
             elif words_of(*last).startswith(_SENT) or other["last"].startswith(_SENT):  # they are not in the digest
                 words.append(f"rank {rank} was given as many: its last is {other['last']}")
         return "; ".join(words) or "all ranks were given the same collectives"
+
+
+def await_work_of(ranks: Sequence[tuple[Watcher, Member]]) -> None:
+    """Wait until all work of those that close has ended, or is ended because it is late."""
+    limit = time.monotonic() + _CLOSE
+    for watcher, member in ranks:
+        with suppress(Error, ValueError):  # as in a close
+            watcher.await_work(member, limit)
 
 
 def _described(state: tuple[Any, ...]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.distributed import watching
 
 from ..foreign_library import Library
 
@@ -397,6 +398,43 @@ def test_a_closed_communicator_is_refused(comm):
         with pytest.raises(ValueError, match=r"^the communicator is closed: make another one$"):
             use()
     comm.close()
+
+
+def test_calls_and_replays_are_refused_from_the_begin_of_a_close(comm, monkeypatch):
+    """Those of threads that go on would keep it waiting for ever."""
+    xs = [device.full(4, 1.0, vc.f32) for device in comm.devices]
+    with comm.record() as graph:
+        comm.broadcast(xs)
+    graph.replay()
+    synchronize = vc.Device.synchronize
+    refused = []
+
+    def use_and_synchronize(device: vc.Device, timeout: float | None = None) -> None:
+        for use in (lambda: comm.broadcast(xs), graph.replay):
+            with pytest.raises(ValueError, match="the communicator is closed"):
+                use()
+            refused.append(device)
+        synchronize(device, timeout)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(vc.Device, "synchronize", use_and_synchronize)
+        comm.close()
+
+    assert refused == [device for device in comm.devices for _ in range(2)]
+
+
+@pytest.mark.emulator
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("small", [0, 1 << 14])
+def test_a_close_ends_a_collective_in_which_another_device_has_no_part(devices, monkeypatch, small):
+    monkeypatch.setattr(watching, "_CLOSE", 0.2)
+    with vc.distributed.local(devices[:2], small=small) as comm:
+        xs = comm.all_reduce([device.full(4, 1.0, vc.f32) for device in comm.devices])
+        xs[1].numpy()
+        comm.ranks[0].all_reduce(xs[0])
+
+    assert xs[1].numpy().tolist() == [2.0] * 4
+    assert devices[0].full(4, 3.0, vc.f32).numpy().tolist() == [3.0] * 4
 
 
 @pytest.mark.ranks(2)

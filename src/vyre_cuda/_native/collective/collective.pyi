@@ -12,6 +12,7 @@ BROADCAST: Final[int]
 ALL_TO_ALL: Final[int]
 SEND: Final[int]
 RECEIVE: Final[int]
+CLOSED: Final[str]
 KINDS: Final[tuple[str, ...]]
 ONE_SHOT_BLOCK_BYTES: Final[int]
 

@@ -32,6 +32,8 @@ from vyre_cuda.errors import FREED
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST = VYC_ALL_REDUCE, VYC_ALL_GATHER, VYC_REDUCE_SCATTER, VYC_BROADCAST
 ALL_TO_ALL, SEND, RECEIVE = VYC_ALL_TO_ALL, VYC_SEND, VYC_RECEIVE
+# What every use of a communicator says once it is closed.
+CLOSED = "the communicator is closed: make another one"
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send", "recv")
 ONE_SHOT_BLOCK_BYTES = VYC_ONE_SHOT_BLOCK_BYTES
 
@@ -203,7 +205,7 @@ cdef class Member:
     cdef int begin(self, int *calls) except -1:
         with cython.critical_section(self):
             if self._h == NULL:
-                raise ValueError("the communicator is closed: make another one")
+                raise ValueError(CLOSED)
             calls[0] += 1
         return 0
 
