@@ -1,7 +1,9 @@
 /* Workers from C, out of the bundle worker.vyre: `adding` has the kernels add_to (h[i] += d[i]) and
  * saxpy (out[i] = a * x[i] + y[i]). */
 #define _POSIX_C_SOURCE 200809L
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bundle_test.h"
 
@@ -130,6 +132,45 @@ static void tickets(void) {
     vyc_ticket_release(given[i]);
     if (i % 7 != 0) check_call(&calls[i], (float)i);
   }
+}
+
+static uint32_t told_in_flight(char *text, size_t bytes) {
+  uint32_t count = 0;
+  OK(vyc_context_in_flight(context, text, bytes, &count));
+  return count;
+}
+
+static void calls_that_have_ended_are_not_told(void) {
+  static host_call calls[6];
+  vyc_ticket *given[6];
+  char text[1024];
+  for (uint32_t i = 0; i < 6; i++) prepare_call(&calls[i], (float)i);
+  for (uint32_t i = 0; i < 5; i++) OK(vyc_worker_submit(worker, &given[i], SAXPY, &calls[i].run));
+  for (uint32_t i = 0; i < 3; i++) vyc_ticket_release(given[i]);
+  OK(vyc_context_synchronize(context));
+  CHECK(told_in_flight(NULL, 0) == 0);
+  OK(vyc_worker_pause(worker, -1));
+  OK(vyc_worker_submit(worker, &given[5], SAXPY, &calls[5].run));
+  CHECK(told_in_flight(text, sizeof text) == 1);
+  CHECK(strstr(text, ", a call of a worker") != NULL);
+  OK(vyc_worker_resume(worker));
+  for (uint32_t i = 3; i < 6; i++) {
+    OK(vyc_ticket_wait(given[i], -1));
+    check_call(&calls[i], (float)i);
+    vyc_ticket_release(given[i]);
+  }
+}
+
+static void a_forked_child_may_close_it(void) {
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0)
+    _exit(vyc_worker_close(worker, -1) == VYC_OK &&
+                  vyc_worker_pause(worker, -1) == VYC_E_UNAVAILABLE
+              ? 0
+              : 1);
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
 /* Its grid has 16 blocks, enough for parts in three blocks of the worker. */
@@ -289,9 +330,20 @@ static void *work(void *argument) {
   return NULL;
 }
 
-/* And what takes the worker from the device meanwhile. */
+/* And what takes the worker from the device meanwhile, or asks what runs, also while calls come and
+ * go with another worker. */
 static void *disturb(void *unused) {
+  static host_call call;
+  vyc_bundled_kernel *own[KERNELS];
+  vyc_worker *another;
   while (working > 0) {
+    OK(vyc_bundled_worker_load(&another, own, KERNELS, context, bundle, "adding", &DESC));
+    prepare_call(&call, 2.0f);
+    OK(vyc_worker_run(another, NULL, SAXPY, &call.run));
+    check_call(&call, 2.0f);
+    for (uint32_t k = 0; k < KERNELS; k++) vyc_bundled_kernel_release(own[k]);
+    vyc_worker_release(another);
+    CHECK(told_in_flight(NULL, 0) <= THREADS);
     const vyc_status status = vyc_worker_pause(worker, 0);
     CHECK(status == VYC_OK || status == VYC_NOT_READY);
     if (working % 2 == 0) OK(vyc_worker_pause_wait(worker, -1));
@@ -324,6 +376,8 @@ int main(int argc, char **argv) {
     begin(BLOCKS[i]);
     calls_with_host_arrays_and_buffers();
     tickets();
+    calls_that_have_ended_are_not_told();
+    a_forked_child_may_close_it();
     a_call_with_many_blocks();
     a_fence_is_between_calls();
     a_pause_holds_calls_up();
