@@ -1,9 +1,11 @@
-/* The least that a resident kernel costs: a mailbox in page-locked memory, without a library around it.
+/* The least that a resident kernel costs: a mailbox in page-locked memory, without a library around
+ * it.
  *
  *     gcc -O2 mailbox.c -o mailbox -I$CUDA/include -lcuda && ./mailbox 100000
  *
- * Prints, in microseconds, the median, the 99th and 99.9th percentile and the worst round trip: of an empty call, and of
- * out = 2 x + y for 1,024 f32 in host memory, with the copies to and from page-locked memory. */
+ * Prints, in microseconds, the median, the 99th and 99.9th percentile and the worst round trip: of
+ * an empty call, and of out = 2 x + y for 1,024 f32 in host memory, with the copies to and from
+ * page-locked memory. */
 #define _POSIX_C_SOURCE 199309L
 #include <cuda.h>
 #include <stdatomic.h>
@@ -19,12 +21,16 @@
 
 static const char *const source =
     ".version 7.8\n.target sm_75\n.address_size 64\n"
-    ".visible .entry mailbox(.param .u64 ask, .param .u64 answer, .param .u64 data, .param .u32 work)\n"
+    ".visible .entry mailbox(.param .u64 ask, .param .u64 answer, .param .u64 data, .param .u32 "
+    "work)\n"
     "{\n"
-    "  .reg .pred %p, %first, %works; .reg .b32 %n, %last, %t, %w; .reg .b64 %ask, %answer, %at; .reg .f32 %x, %y;\n"
+    "  .reg .pred %p, %first, %works; .reg .b32 %n, %last, %t, %w; .reg .b64 %ask, %answer, %at; "
+    ".reg .f32 %x, %y;\n"
     "  .shared .u32 number;\n"
-    "  ld.param.u64 %ask, [ask]; ld.param.u64 %answer, [answer]; ld.param.u64 %at, [data]; ld.param.u32 %w, [work];\n"
-    "  mov.u32 %t, %tid.x; setp.eq.u32 %first, %t, 0; setp.ne.u32 %works, %w, 0; mov.u32 %last, 0;\n"
+    "  ld.param.u64 %ask, [ask]; ld.param.u64 %answer, [answer]; ld.param.u64 %at, [data]; "
+    "ld.param.u32 %w, [work];\n"
+    "  mov.u32 %t, %tid.x; setp.eq.u32 %first, %t, 0; setp.ne.u32 %works, %w, 0; mov.u32 %last, "
+    "0;\n"
     "  mad.wide.u32 %at, %t, 4, %at;\n"
     "next:\n"
     "  @!%first bra taken;\n"
@@ -58,7 +64,8 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void measure(const char *name, CUfunction function, CUstream stream, size_t count, uint32_t work) {
+static void measure(const char *name, CUfunction function, CUstream stream, size_t count,
+                    uint32_t work) {
   uint8_t *memory = NULL;
   CUdeviceptr at = 0;
   double *times = malloc(count * sizeof *times);
@@ -87,8 +94,8 @@ static void measure(const char *name, CUfunction function, CUstream stream, size
   atomic_store_explicit(ask, STOP, memory_order_release);
   CU(cuStreamSynchronize(stream));
   qsort(times, count, sizeof *times, compare);
-  printf("%s %.3f %.3f %.3f %.3f\n", name, times[count / 2], times[count * 99 / 100], times[count * 999 / 1000],
-         times[count - 1]);
+  printf("%s %.3f %.3f %.3f %.3f\n", name, times[count / 2], times[count * 99 / 100],
+         times[count * 999 / 1000], times[count - 1]);
 }
 
 int main(int argc, char **argv) {
