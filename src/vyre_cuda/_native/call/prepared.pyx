@@ -12,8 +12,8 @@ from vyre_cuda._native.core.c_kernel cimport (
     VYC_ARGUMENT_BUFFER, VYC_ARGUMENT_HOST, VYC_ARGUMENT_PINNED, VYC_PREPARED_COOPERATIVE, VYC_PREPARED_MAY_OVERLAP,
     VYC_PREPARED_PRINTS, VYC_RUN_GRID_OF_WORK, vyc_argument, vyc_binding, vyc_call_release, vyc_call_set,
     vyc_function_info, vyc_known, vyc_label, vyc_parameter, vyc_prepared_add_several, vyc_prepared_check,
-    vyc_prepared_create, vyc_prepared_desc, vyc_prepared_function, vyc_prepared_launch, vyc_prepared_release, vyc_prepared_run,
-    vyc_prepared_submit, vyc_run, vyc_ticket_release, vyc_ticket_timing, vyc_timing,
+    vyc_prepared_create, vyc_prepared_desc, vyc_prepared_function, vyc_prepared_launch, vyc_prepared_release,
+    vyc_prepared_run, vyc_prepared_submit, vyc_run, vyc_ticket_release, vyc_ticket_timing, vyc_timing,
 )
 from vyre_cuda._native.core.c_status cimport VYC_E_TIMEOUT, VYC_OK, vyc_status
 from vyre_cuda._native.core.context cimport Stream

@@ -110,7 +110,8 @@ cdef class WorkerHandle:
         for i in range(len(self._given)):
             if self._given[i] is kernel:
                 return i
-        raise ValueError(f"{kernel!r} is not a kernel of this worker: give one of worker.kernels, or make a worker with it")
+        raise ValueError(
+            f"{kernel!r} is not a kernel of this worker: give one of worker.kernels, or make a worker with it")
 
     def number_of(self, kernel) -> int:
         """The number of a kernel in the worker. ValueError: it is none of its kernels."""
