@@ -14,7 +14,6 @@ from vyre_cuda.codegen.lowering.integers import wrap_to
 from vyre_cuda.codegen.lowering.legalize import apply_op
 from vyre_cuda.codegen.ssa.intervals import FULL, wrap
 from vyre_cuda.codegen.ssa.peephole import Builder
-from vyre_cuda.codegen.ssa.ssa import Function
 from vyre_cuda.codegen.terms.costs import unsigned_magic
 from vyre_cuda.ir.core.types import INTEGERS, Type, bool_, i64, u32, u64
 
@@ -325,19 +324,20 @@ def test_a_pure_value_is_made_once_and_only_found_where_it_dominates(truth: bool
 
 
 def test_entry_values_and_literals_made_in_a_scope_are_found_behind_it_and_others_are_not() -> None:
-    function = Function()
-    function.open_scope()
-    function.open_scope()
+    builder = Machine().builder
+    function = builder.function
+    builder.open_scope()
+    builder.open_scope()
     thread, one = function.entry_value("special", "u32", (), "%tid.x"), function.constant("u32", 1)
-    total = function.value("add", "u32", (thread, one))
+    total = builder.emit("add", "u32", (thread, one))
     function.remember(("key", "u32", (one,), None), total)
-    function.close_scope()
+    builder.close_scope()
 
-    assert function.value("special", "u32", (), "%tid.x") == thread
-    again = function.value("add", "u32", (thread, one))
-    function.close_scope()
+    assert builder.emit("special", "u32", (), "%tid.x") == thread
+    again = builder.emit("add", "u32", (thread, one))
+    builder.close_scope()
 
-    assert function.value("special", "u32", (), "%tid.x") == thread
+    assert builder.emit("special", "u32", (), "%tid.x") == thread
     assert function.constant("u32", 1) == one
     assert function.find(("key", "u32", (one,), None)) is None
-    assert len({total, again, function.value("add", "u32", (thread, one))}) == 3
+    assert len({total, again, builder.emit("add", "u32", (thread, one))}) == 3
