@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import vyre_cuda as vc
+from vyre_cuda.runtime.graph import fusing
+from vyre_cuda.runtime.graph.graph_steps import ArrayPlace, LaunchStep
 from vyre_cuda.testing.compare import assert_same
 
 from ..foreign_library import RELAXED, ForeignStream
@@ -140,6 +143,54 @@ def test_one_launch_takes_so_many_arrays(device: vc.Device) -> None:
     assert "steps 1 to 20 are 2 launches: scaled\n  not one launch: 20 arrays of them are symbols, and one" in said
     graph.replay(x3=floats(device, 7), x19=floats(device, 8))
     assert (first(zs[3]), first(zs[19]), graph.node_count) == (15, 17, 2)
+
+
+def sum_of(count: int) -> vc.Program:
+    """y is the sum of so many arrays, the block turned round, so that no step behind it is merged with it."""
+    b = vc.Builder("sum_of", block=32)
+    xs = [b.input(f"x{k}", vc.f32) for k in range(count)]
+    y = b.output("y", vc.f32, size=xs[0].size)
+    i = b.let("i", vc.global_id.x)
+    with b.if_(i < y.size):
+        y[i] = sum((x[y.size - 1 - i] for x in xs[1:]), xs[0][y.size - 1 - i])
+    return b.build()
+
+
+@pytest.mark.parametrize("count", [15, 16, 17, 24])
+def test_a_launch_may_have_more_arrays_than_a_row(device: vc.Device, count: int) -> None:
+    kernel = device.compile(sum_of(count))
+    xs, ys = [floats(device, k) for k in range(count)], [device.zeros(N, vc.f32) for _ in range(ROWS)]
+    with device.record(fuse=True) as graph:
+        for y in ys:
+            kernel.launch(*(vc.symbol(f"x{k}", x) for k, x in enumerate(xs)), y)
+    graph.replay()
+    expected = sum(x.numpy() for x in xs)[::-1]
+    for y in ys:
+        np.testing.assert_array_equal(y.numpy(), expected)
+
+    graph.replay(x2=floats(device, 50))
+    for y in ys:
+        np.testing.assert_array_equal(y.numpy(), expected + 48)
+    assert ("are one launch with a table of" in graph.explain()) == (count <= 16)
+
+
+def test_rows_beside_many_arrays_are_looked_at_once(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 17 symbols one begins a second launch; the work for it grows with the rows, not with their square."""
+    looked_at = 0
+    places = fusing.array_places
+
+    def counted(launches: Sequence[LaunchStep]) -> dict[tuple[str, int], ArrayPlace]:
+        nonlocal looked_at
+        looked_at += len(launches)
+        return places(launches)
+
+    monkeypatch.setattr(fusing, "array_places", counted)
+    xs, zs = arrays(device, [4] * 300), arrays(device, [4] * 300)
+    graph = recorded(device, [vc.symbol(f"x{k}", x) if k < 16 or k == 299 else x for k, x in enumerate(xs)], zs)
+    graph.compile()
+
+    assert graph.node_count == 2
+    assert looked_at <= 4 * 300
 
 
 def test_launches_are_captured_with_their_arrays(device: vc.Device, stream: ForeignStream) -> None:

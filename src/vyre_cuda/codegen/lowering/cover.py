@@ -308,9 +308,10 @@ class Coverage:
     def covers(self) -> dict[str, Cover]:
         """The outs that launches fill, and which."""
         found: dict[str, Cover] = {}
+        in_order = sorted(self.stored, key=repr)
         for name, axes in self._outs.items():
             alike: dict[tuple[bool, ...], list[Indices]] = {}  # by the axes that are mirrored
-            for other, sums, mirrored in sorted(self.stored, key=repr):
+            for other, sums, mirrored in in_order:
                 if other == name:
                     alike.setdefault(mirrored, []).append(sums)
             own = (self.linear.of(self.thread),)

@@ -15,14 +15,24 @@ from vyre_cuda.passes.tables import Item
 from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.base.symbol import Symbol
 from vyre_cuda.runtime.graph.cells import can_read_cells
-from vyre_cuda.runtime.graph.graph_steps import CopyStep, FillStep, LaunchStep, RepeatStep, RowsStep, Step, TablesStep
+from vyre_cuda.runtime.graph.graph_steps import (
+    CopyStep,
+    FillStep,
+    LaunchStep,
+    RepeatStep,
+    RowsStep,
+    Step,
+    TablesStep,
+    array_places,
+)
 from vyre_cuda.runtime.graph.launches import Memories, value_of, why_apart
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
-    from vyre_cuda.runtime.kernel import rows_entry
+    from vyre_cuda.runtime.kernel import rows_entry, tables_entry
 else:
     rows_entry = later("vyre_cuda.runtime.kernel.rows_entry")
+    tables_entry = later("vyre_cuda.runtime.kernel.tables_entry")
 
 _WALL = Item(None)
 
@@ -92,6 +102,8 @@ def _why_not_moving(step: LaunchStep, given: Mapping[str, Any], memories: Memori
         return ""
     if any(value.device is not step.kernel.device for value in values):
         return "it has an array of another device"
+    if len(symbols) > tables_entry.MOST_ARRAYS and len(array_places([step])) > tables_entry.MOST_ARRAYS:
+        return f"it has more than {tables_entry.MOST_ARRAYS} arrays that are symbols"
     geometry = memories.geometry(step, given)
     if geometry.blocks * geometry.threads_per_block >= limits.LARGE_LAUNCH:
         names = ", ".join(sorted({symbol.name for symbol in symbols}))

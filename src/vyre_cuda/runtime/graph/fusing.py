@@ -360,9 +360,12 @@ def _with_few_places(step: TablesStep) -> Iterator[TablesStep]:
     """Its rows in tables of one kernel with as many of these arrays as a launch takes."""
     for table in step.tables:
         some: list[LaunchStep] = []
+        places: set[tuple[str, int]] = set()
         for launch in table.launches:
-            if len(array_places([*some, launch])) > tables_entry.MOST_ARRAYS:
+            own = array_places([launch]).keys()
+            if len(places | own) > tables_entry.MOST_ARRAYS:
                 yield TablesStep([RowsStep(some)])
-                some = []
+                some, places = [], set()
             some.append(launch)
+            places |= own
         yield TablesStep([RowsStep(some)])
