@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from vyre_cuda._native.memory.adopted import (
     order_stream,
 )
 from vyre_cuda._native.memory.dlpack import Imported, export
-from vyre_cuda.errors import type_name
+from vyre_cuda.errors import InternalError, type_name
 from vyre_cuda.ir.core.types import TYPES, Type, by_dtype
 from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.memory.array import DeviceArray
@@ -33,7 +33,6 @@ from vyre_cuda.runtime.memory.shapes import MAX_AXES
 if TYPE_CHECKING:
     from vyre_cuda.runtime.device.device import Device
 
-T = TypeVar("T")
 DLDevice: TypeAlias = tuple[int, int]
 
 # dlpack.h: DLDeviceType and DLDataTypeCode.
@@ -115,7 +114,7 @@ def _described(device: Device, value: Any, stream: Stream | None) -> Foreign:
 
 def _by_interface(value: Any, interface: dict[str, Any]) -> Foreign:
     """Versions 2 and 3: https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html."""
-    if not isinstance(interface, Mapping):
+    if type(interface) is not dict and not isinstance(interface, Mapping):
         raise TypeError(
             f"the __cuda_array_interface__ of {type_name(value)} is {type_name(interface)}; it must be a dict: update "
             "its library"
@@ -127,56 +126,75 @@ def _by_interface(value: Any, interface: dict[str, Any]) -> Foreign:
         )
     if interface.get("mask") is not None:
         raise ValueError("an array with a mask; kernels take plain arrays: fill it first, and pass the result")
-    address, read_only = _field(value, interface, "data", "an address and whether it is read-only", _data)
     source = interface.get("stream")
     if source == 0:
         raise ValueError("__cuda_array_interface__ names stream 0, which the protocol forbids: 1 is the legacy stream")
-    dtype: np.dtype[Any] = _field(value, interface, "typestr", "the text of a dtype", _dtype)
+    try:  # without a call for each entry: this is done for each array of each launch
+        address, read_only = interface["data"]
+        address, typestr = index(address or 0), interface["typestr"]
+        dtype, shape = np.dtype(typestr), tuple(map(index, interface["shape"]))
+        strides = interface.get("strides")
+        if strides is not None:
+            strides = tuple(map(index, strides))
+    except (KeyError, TypeError, ValueError):
+        raise _wrong_entry(value, interface) from None
+    if (
+        not isinstance(typestr, str)
+        or not 0 <= address <= _LAST
+        or len(shape if strides is None else strides) != len(shape)
+    ):
+        raise _wrong_entry(value, interface)
     if not dtype.isnative:
         raise TypeError(f"an array of {dtype}, in another byte order than this machine's: convert it first")
-    shape = _field(value, interface, "shape", "a tuple of ints", _ints)
-    strides = None
-    if interface.get("strides") is not None:
-        strides = _field(
-            value, interface, "strides", "None, or an int for each axis", lambda given: _ints(given, len(shape))
-        )
-    if any(extent < 0 for extent in shape):
+    if shape and min(shape) < 0:
         raise ValueError(f"__cuda_array_interface__ with the shape {shape}; an extent cannot be negative")
-    if math.prod(shape) * dtype.itemsize > 2**64 - 1 - address:
+    if math.prod(shape) * dtype.itemsize > _LAST - address:
         raise ValueError(f"__cuda_array_interface__ with the shape {shape}; it goes beyond the last address")
-    return Foreign(address, shape, strides, dtype, read_only, source, value)
+    return Foreign(address, shape, strides, dtype, bool(read_only), source, value)
 
 
-def _field(value: Any, interface: Mapping[str, Any], name: str, what: str, read: Callable[[Any], T]) -> T:
-    """An entry of `__cuda_array_interface__`; one that is missing reads as None."""
-    given = interface.get(name)
-    try:
-        return read(given)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"the __cuda_array_interface__ of {type_name(value)} has {given!r} as its {name!r}; it must be {what}: "
-            "update its library"
-        ) from None
+def _wrong_entry(value: Any, interface: Mapping[str, Any]) -> TypeError:
+    """The first entry that is wrong; one that is missing counts as None."""
+    axes = 0
+    for name, what, read in _ENTRIES:
+        given = interface.get(name)
+        try:
+            found = read(given)
+            if name == "shape":
+                axes = len(found)
+            elif name == "strides" and found is not None and len(found) != axes:
+                raise ValueError
+        except (TypeError, ValueError):
+            return TypeError(
+                f"the __cuda_array_interface__ of {type_name(value)} has {given!r} as its {name!r}; it must be {what}: "
+                "update its library"
+            )
+    raise InternalError("no entry of __cuda_array_interface__ is wrong")
 
 
-def _data(given: Any) -> tuple[int, bool]:
-    address, read_only = given
-    if not 0 <= (at := index(address or 0)) < 2**64:
+def _data(given: Any) -> None:
+    address, _ = given
+    if not 0 <= index(address or 0) <= _LAST:
         raise ValueError
-    return at, bool(read_only)
 
 
-def _dtype(given: Any) -> np.dtype[Any]:
+def _dtype(given: Any) -> None:
     if not isinstance(given, str):  # NumPy takes None for f64
         raise TypeError
-    return np.dtype(given)
+    np.dtype(given)
 
 
-def _ints(given: Any, count: int | None = None) -> tuple[int, ...]:
-    found = tuple(map(index, given))
-    if count not in (None, len(found)):
-        raise ValueError
-    return found
+def _ints(given: Any) -> tuple[int, ...]:
+    return tuple(map(index, given))
+
+
+_LAST = 2**64 - 1  # address
+_ENTRIES: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+    ("data", "an address and whether it is read-only", _data),
+    ("typestr", "the text of a dtype", _dtype),
+    ("shape", "a tuple of ints", _ints),
+    ("strides", "None, or an int for each axis", lambda given: None if given is None else _ints(given)),
+)
 
 
 # ---- DLPack ----------------------------------------------------------------------------------------------------------
