@@ -89,7 +89,7 @@ ROWS_OF_THE_PAGE = {
 
 
 def test_the_page_of_figures_says_what_is_recorded(record: Mapping[str, Mapping[str, int]]) -> None:
-    table = PAGE.read_text(encoding="utf-8").partition("**Instructions of a warm call**")[2].split("\n\n")[1]
+    table = PAGE.read_text(encoding="utf-8").partition("### Instructions of a warm call\n")[2].split("\n\n")[1]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
     expected = {row: f"{sum(record[way][of] for of in OURS):,}" for row, way in ROWS_OF_THE_PAGE.items()}
 
