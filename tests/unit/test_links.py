@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "csrc/*/*.md", "tests/*/*.md")
+    for pattern in ("*.md", "docs/*.md", "benchmarks/*.md", "csrc/**/*.md", "src/**/*.md", "tests/**/*.md")
     for path in ROOT.glob(pattern)
 )
 

@@ -1,1 +1,1 @@
-"""The C layer, thinly: one method per C function, no policy. Only `vyre_cuda.runtime` imports this room."""
+"""The C layer, thinly: one method per C function, no policy. README.md says which rooms import this one."""
