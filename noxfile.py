@@ -50,7 +50,7 @@ def format_(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """mypy, strict."""
+    """The type checker: mypy, strict."""
     session.run("mypy", *session.posargs)
 
 
@@ -62,7 +62,7 @@ def imports(session: nox.Session) -> None:
 
 @nox.session
 def prose(session: nox.Session) -> None:
-    """Spelling, and the words of the house, in pages and messages."""
+    """Spelling, and words and forms that pages and messages avoid."""
     session.run("codespell", *session.posargs)
     session.run(sys.executable, "tools/prose.py")
 
@@ -130,7 +130,7 @@ def threads(session: nox.Session) -> None:
 
 @nox.session
 def explorer(session: nox.Session) -> None:
-    """A million schedules of two and three threads, or a single one again (tests/explorer/README.md)."""
+    """A million schedules of two and three threads; `-- --replay ...` repeats one (tests/explorer/README.md)."""
     session.run("cmake", "--preset", "release", f"-DPython_EXECUTABLE={sys.executable}")
     session.run("cmake", "--build", "--preset", "release", "--target", "explorer")
     words = session.posargs or ["--budget", "100", "--random", "250000"]
@@ -153,7 +153,7 @@ def fuzz_cache(session: nox.Session, kind: str) -> None:
 
 @nox.session
 def fuzz_bundles(session: nox.Session) -> None:
-    """Loading ten million mutated bundles, with sanitizers."""
+    """Loads ten million mutated bundles, with sanitizers."""
     session.run("cmake", "--preset", "asan", f"-DPython_EXECUTABLE={sys.executable}")
     session.run("cmake", "--build", "--preset", "asan", "--target", "fuzz_bundle")
     words = session.posargs or ["-runs=10000000"]
@@ -175,14 +175,14 @@ def libfuzzer(session: nox.Session, part: str) -> None:
 
 @nox.session
 def machine_code(session: nox.Session) -> None:
-    """The machine code of 100,000 random programs, without a GPU: `-- --ptxas PATH --output DIR`."""
+    """Executes the machine code of 100,000 random programs, without a GPU: `-- --ptxas PATH --output DIR`."""
     words = ["--programs", "100000", "--reduce", *session.posargs]
     session.run(sys.executable, "tests/machine_code/check.py", *words)
 
 
 @nox.session
 def independent(session: nox.Session) -> None:
-    """Random programs on all GPUs, compared with an oracle: `-- --output DIR`; `--reduce FILE` reduces one."""
+    """Random programs on all GPUs, compared with an oracle: `-- --output DIR`; `-- --reduce FILE` shortens one."""
     words = ["--device", "cuda", "--seconds", "500", *session.posargs]
     session.run(sys.executable, "tests/independent/run.py", *words)
 
@@ -225,13 +225,13 @@ def conformance(session: nox.Session, where: str) -> None:
 
 @nox.session
 def minimax(session: nox.Session) -> None:
-    """Finds the polynomials of the mathematical functions, after a change in tools/."""
+    """Finds the polynomials of the mathematical functions anew, after a change in tools/."""
     session.run(sys.executable, "tools/minimax.py", *session.posargs)
 
 
 @nox.session
 def figures(session: nox.Session) -> None:
-    """Writes the figures of docs/performance.md from benchmarks/results."""
+    """Writes the tables and pictures of docs/performance.md from benchmarks/results."""
     session.run(sys.executable, "benchmarks/page.py", *session.posargs)
 
 

@@ -1,18 +1,19 @@
 # The Cython extensions of vyre_cuda._native: one module per .pyx, linked to libvyre_cuda.
 if(NOT Python_Development.Module_FOUND)
-  message(FATAL_ERROR "the Python headers are missing")
+  message(FATAL_ERROR "VYC_PYTHON needs the headers of Python, and they were not found")
 endif()
 execute_process(
   COMMAND ${Python_EXECUTABLE} -c "import numpy; print(numpy.get_include(), end='')"
   OUTPUT_VARIABLE VYC_NUMPY_INCLUDE COMMAND_ERROR_IS_FATAL ANY)
 
 set(VYC_NATIVE_SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/src/vyre_cuda/_native)
-# Cython says which declarations a module includes; which there are decides what an include finds.
+# Cython reports the declarations that a module includes. A .pxd that is new or gone may change what an include finds, so
+# the list of all of them is a dependency, too.
 file(GLOB_RECURSE VYC_NATIVE_PXD CONFIGURE_DEPENDS ${VYC_NATIVE_SOURCE}/*.pxd)
 set(VYC_NATIVE_DECLARED ${CMAKE_CURRENT_BINARY_DIR}/_native/declared.txt)
 file(CONFIGURE OUTPUT ${VYC_NATIVE_DECLARED} CONTENT "${VYC_NATIVE_PXD}")
 
-# `path` is that of the .pyx under _native, without its ending: ROOM/NAME.
+# `path`: the .pyx as ROOM/NAME, relative to _native and without its suffix.
 function(vyc_extension path)
   set(source ${VYC_NATIVE_SOURCE}/${path}.pyx)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/_native/${path}.c)
@@ -20,7 +21,7 @@ function(vyc_extension path)
   get_filename_component(folder _native/${path} DIRECTORY)
   string(REPLACE "/" "." module ${path})
   string(REPLACE "/" "_" target native_${path})
-  string(REGEX REPLACE "[^/]+" ".." up ${folder}) # to the package, from where the module is
+  string(REGEX REPLACE "[^/]+" ".." up ${folder}) # from the module's folder to the package
   add_custom_command(
     OUTPUT ${output}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_CURRENT_BINARY_DIR}/${folder}

@@ -1,7 +1,7 @@
-# What is installed for C and C++ hosts: libraries, header, a CMake package and a pkg-config file.
+# What is installed for C and C++ hosts: libraries, headers, a CMake package and a pkg-config file.
 #
-# Both may be moved with the libraries. The build tree has them too, under cmake/ and pkgconfig/, so
-# that a host can be built against it. CONTRIBUTING.md says when the SONAME changes.
+# The installation may be moved as a whole. The build tree has the package and the pkg-config file, too, under cmake/ and
+# pkgconfig/, so that a host can be built against it. CONTRIBUTING.md says when the SONAME changes.
 include(CMakePackageConfigHelpers)
 
 if(SKBUILD)
@@ -14,8 +14,8 @@ else()
   set(VYC_INCLUDE_DIR ${CMAKE_INSTALL_INCLUDEDIR})
   set(VYC_PREFIX .)
 endif()
-# Wheels hold no links: there the library is the one file that its SONAME names, and libvyre_cuda.so,
-# which hosts are linked with, is a text for the linker.
+# Wheels cannot contain links: there the library is the one file that its SONAME names, and libvyre_cuda.so, with which
+# hosts are linked, is a linker script.
 if(SKBUILD)
   set_target_properties(vyre_cuda PROPERTIES VERSION ${VYC_SOVERSION} SOVERSION ${VYC_SOVERSION})
   set(VYC_NAMELINK NAMELINK_SKIP)
@@ -31,7 +31,7 @@ set(VYC_PACKAGE_DIR ${VYC_LIBRARY_DIR}/cmake/vyre_cuda)
 set(VYC_LIBRARIES vyre_cuda)
 set(VYC_PC_EMULATOR "")
 if(VYC_EMULATOR)
-  # A host gives its path to vyc_driver_open: $<TARGET_FILE:vyre_cuda::emulator>, or pkg-config's variable.
+  # A host passes the emulator's path to vyc_driver_open: $<TARGET_FILE:vyre_cuda::emulator>, or pkg-config's variable.
   set_target_properties(vyre_cuda_emulator PROPERTIES EXPORT_NAME emulator)
   list(APPEND VYC_LIBRARIES vyre_cuda_emulator)
   set(VYC_PC_EMULATOR "emulator=\${libdir}/libvyre_cuda_emulator.so\n")
@@ -54,8 +54,8 @@ write_basic_package_version_file(${VYC_BUILT_PACKAGE}/vyre_cudaConfigVersion.cma
 install(FILES ${VYC_BUILT_PACKAGE}/vyre_cudaConfig.cmake ${VYC_BUILT_PACKAGE}/vyre_cudaConfigVersion.cmake
   DESTINATION ${VYC_PACKAGE_DIR})
 
-# A directory of the installation as the pkg-config file names it: relative to the prefix, unless the
-# builder chose a place of its own.
+# How the pkg-config file names a directory of the installation: relative to the prefix, unless the builder chose an
+# absolute path.
 function(vyc_pkgconfig_path result directory)
   if(IS_ABSOLUTE ${directory})
     set(${result} ${directory} PARENT_SCOPE)

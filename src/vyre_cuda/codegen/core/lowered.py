@@ -20,7 +20,7 @@ class KernelParameter(FrozenRecord):
     element count of the buffer `name` in the program's index type, "extent" that of one axis of a buffer (`name` has
     both, as in "x.1"), "report" a pointer to the record of failures (four
     u64: key, index, lock, reserved; the key preset to all ones, the rest to 0), "grid_barrier" a pointer to two u32 of
-    device memory, initially 0 and not reset between launches.
+    device memory, which the host sets to 0 before each launch.
     """
 
     kind: ParameterKind
