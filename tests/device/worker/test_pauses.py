@@ -194,6 +194,17 @@ def test_waits_in_a_pause_are_for_what_was_submitted_before_it(
         assert later.done()
 
 
+def test_a_wait_that_is_over_in_a_pause_names_the_pause(worker: vc.Worker, saxpy: vc.Kernel) -> None:
+    worker.pause()
+    pending = worker.submit(saxpy, X, X, 2.0)
+
+    with pytest.raises(vc.KernelTimeoutError, match=r"finished after 0.01 s: the worker is paused, so resume it$"):
+        pending.result(timeout=0.01)
+    worker.resume()
+
+    assert pending.result(timeout=LIMIT).shape == X.shape
+
+
 @pytest.mark.thin
 def test_a_pause_of_a_full_worker_tells_of_a_fault(device_name: int | str) -> None:
     words = [sys.executable, "-c", FULL, str(device_name), str(2**40)]

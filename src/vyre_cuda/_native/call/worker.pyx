@@ -44,6 +44,9 @@ cdef extern from "Python.h":
 cdef enum:
     MOST_KERNELS = 64
 
+# What ends a wait for a call of a paused worker.
+PAUSED = "the worker is paused, so resume it"
+
 # Bytes of host copies above which the GIL is released at once.
 cdef uint64_t HELD_BYTES = 1 << 16
 
@@ -199,6 +202,12 @@ cdef class WorkerHandle:
         with nogil:
             check(vyc_stream_wait_worker(stream._h, self._h))
 
+    def _is_paused(self) -> bool:
+        cdef vyc_status status
+        with nogil:
+            status = vyc_worker_pause_wait(self._h, 0)  # refused unless it is paused or closed
+        return not self._shut and (status == VYC_OK or status == VYC_NOT_READY)
+
     def come_back(self) -> None:
         """Undo one pause."""
         check(vyc_worker_resume(self._h))
@@ -296,11 +305,8 @@ cdef int finish(vyc_status status, vyc_ticket *ticket) except -1:
 
 cdef str way_on(WorkerHandle worker):
     """What to do about a call that has not ended in time."""
-    cdef vyc_status status
-    with nogil:
-        status = vyc_worker_pause_wait(worker._h, 0)  # refused unless it is paused or closed
-    if not worker._shut and (status == VYC_OK or status == VYC_NOT_READY):
-        return "the worker is paused, so resume it"
+    if worker._is_paused():
+        return PAUSED
     return "allow more with timeout=, or submit it and wait again"
 
 

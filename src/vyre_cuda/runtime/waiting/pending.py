@@ -110,10 +110,14 @@ class Pending(Awaitable):
             raise self._kernel._assertion(report) from None
         if not finished:
             raise KernelTimeoutError(
-                f"kernel {self._kernel.program.name} has not finished after {timeout} s: wait again, or longer",
+                f"kernel {self._kernel.program.name} has not finished after {timeout} s: {self._way_on()}",
                 launches=self._kernel.device.context.in_flight(),
             )
         return self._results
+
+    def _way_on(self) -> str:
+        """What to do about a call that has not ended in time."""
+        return "wait again, or longer"
 
     __reduce_ex__ = refuse_pickle
 

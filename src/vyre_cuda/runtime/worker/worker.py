@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,18 @@ class WorkerStats(FrozenRecord):
     calls: int
     launches: int
     pauses: int
+
+
+class _PendingCall(Pending):
+    """A call of a worker, which knows why it takes long while the worker is paused."""
+
+    __slots__ = ("worker",)
+
+    worker: weakref.ref[Worker]
+
+    def _way_on(self) -> str:
+        worker = self.worker()
+        return native.PAUSED if worker is not None and worker._is_paused() else super()._way_on()
 
 
 class Worker(WorkerHandle):
@@ -129,7 +142,9 @@ class Worker(WorkerHandle):
             _refuse_device_arrays(kernel, (*args, *kwargs.values(), out))
             arguments, results = general.host_arguments(kernel, args, kwargs, out, grid, 1)
             plain = self.submit_arguments(number, arguments), results
-        return Pending(*plain, kernel)
+        pending = _PendingCall(*plain, kernel)
+        pending.worker = weakref.ref(self)
+        return pending
 
     def bind(self, kernel: Any, *args: Any, grid: Any = None, **kwargs: Any) -> WorkerCall:
         """A call on device arrays with its arguments bound.
