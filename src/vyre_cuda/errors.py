@@ -1,4 +1,4 @@
-"""Every exception the package raises on purpose, and how messages name the type of a value.
+"""Every exception that the package raises on purpose, and how messages name types and numbers.
 
 All derive from `Error`. Each class has a stable `code`, meant for programs; the message is meant for people and
 carries the numbers. A wrong argument of a call is a `TypeError` (arity, dtype, kind) or a `ValueError` (size, shape,
@@ -16,9 +16,16 @@ FREED = "the array was freed: make another one, and free it after its last use"
 
 
 def type_name(value: object) -> str:
-    """The type of a value with its article, for messages: "an int"."""
+    """The type of a value with its article, for messages: "an int"; "None" for None."""
+    if value is None:
+        return "None"
     name = type(value).__name__
     return f"an {name}" if name[0].lower() in "aeio" or name == "ndarray" else f"a {name}"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """The number and the noun that goes with it, for messages: "1 element", "2 elements"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
 
 
 class Error(Exception):

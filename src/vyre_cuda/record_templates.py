@@ -143,7 +143,7 @@ def initializer(
 
     def arranged(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if len(args) > count:
-            raise TypeError(f"{of}.__init__() takes {count} arguments, {len(args)} given")
+            raise TypeError(f"{of}.__init__() takes {count} argument{'s' * (count != 1)}, {len(args)} given")
         given = dict(zip(names, args, strict=False))
         for name in kwargs:
             if name in given:

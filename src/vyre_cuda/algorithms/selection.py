@@ -26,7 +26,7 @@ from vyre_cuda.algorithms.work import (
     tiles,
     type_of,
 )
-from vyre_cuda.errors import type_name
+from vyre_cuda.errors import counted, type_name
 from vyre_cuda.ir.core.types import i64, u32, u64
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -62,7 +62,7 @@ def _check_condition(condition: Any, extent: int) -> None:
     if condition.ndim != 1:
         raise ValueError("condition must be a 1-d array")
     if condition.size > extent:
-        raise ValueError(f"a condition of {condition.size} elements for {extent}; it has at most as many")
+        raise ValueError(f"condition has {counted(condition.size, 'element')} for {extent}: give it no more than that")
 
 
 def nonzeros(x: Any, out: Any, count: Any) -> Any:
@@ -124,7 +124,7 @@ def _counted(found: Array, most: int, out: Any, count: Any, *inputs: Any) -> Arr
     if count.dtype != np.uint64:
         raise TypeError(f"count is an array of {count.dtype}; it must be one of uint64")
     if out.size < most or count.size != 1:
-        raise ValueError(f"out has {out.size} elements and count {count.size}; {most} and 1 are needed")
+        raise ValueError(f"out has {counted(out.size, 'element')} and count {count.size}; {most} and 1 are needed")
     refuse_shared_on_host("out", out, count, *inputs)
     refuse_shared_on_host("count", count, *inputs)
     delivered(found, out[: found.size])
@@ -158,7 +158,7 @@ def _selected(
     if out.type is not how.result or count.type is not u64:
         raise TypeError(f"out must have elements of {how.result}, and count one of u64")
     if out.size < most or count.size != 1:
-        raise ValueError(f"out has {out.size} elements and count {count.size}; {most} and 1 are needed")
+        raise ValueError(f"out has {counted(out.size, 'element')} and count {count.size}; {most} and 1 are needed")
     for each in (out, count):
         refuse_shared("out or count", each, *(given or sources))
     refuse_shared("out", out, count)

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 
 from vyre_cuda.cache.digest import BYTES, digest
+from vyre_cuda.errors import counted
 
 MAGIC = b"\x89vyc\r\n\x1a\n"
 FORMAT = 1
@@ -69,5 +70,5 @@ def decode(data: bytes, key: bytes) -> tuple[bytes, ...]:
         sections.append(data[start : start + length])
         start += length
     if start != len(data):
-        raise Damaged(f"{len(data) - start} bytes follow the last section")
+        raise Damaged(f"the file has {counted(len(data) - start, 'byte')} after the last section")
     return tuple(sections)

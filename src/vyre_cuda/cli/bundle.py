@@ -13,7 +13,7 @@ from vyre_cuda.cli.header import write_header
 from vyre_cuda.cli.launcher import launcher as write_launcher
 from vyre_cuda.cli.sources import load_program, load_programs
 from vyre_cuda.cli.values import read_known
-from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.errors import UnsupportedError, counted
 
 SUFFIX = ".vyre"
 
@@ -113,5 +113,6 @@ def _tell(console: Console, file: Path, launcher: Path | None, cpp: Path | None)
         values = ", ".join(f"{name} = {value}" for name, value in kernel.specialize.items())
         console.line(f"  kernel {kernel.name}({parameters}): {code}{f', compiled for {values}' if values else ''}")
     for graph in found.graphs.values():
-        console.line(f"  graph {graph.name}({', '.join(graph.symbols)}): {graph.steps} steps, {graph.nbytes} bytes")
+        steps = counted(graph.steps, "step")
+        console.line(f"  graph {graph.name}({', '.join(graph.symbols)}): {steps}, {graph.nbytes} bytes")
     return 0

@@ -9,6 +9,7 @@ from vyre_cuda.cache import files
 from vyre_cuda.cache.directory import VARIABLE, cache_root
 from vyre_cuda.cache.store import MAX_BYTES
 from vyre_cuda.cli.console import Console, columns
+from vyre_cuda.errors import counted
 
 _GOOD, _DAMAGED = 0, 1
 ACTIONS = {"info": "where it is and what it holds", "verify": "read every file", "clear": "remove every file"}
@@ -55,7 +56,7 @@ def _verify(console: Console, root: str) -> int:
     else:
         for name, reason in wrong.items():
             console.line(f"{name}: {reason}")
-        console.line(f"{held.entries} files in {root}, {len(wrong)} damaged")
+        console.line(f"{counted(held.entries, 'file')} in {root}, {len(wrong)} damaged")
     return _DAMAGED if wrong else _GOOD
 
 
@@ -64,5 +65,5 @@ def _clear(console: Console, root: str) -> int:
     if console.json:
         console.data({"action": "clear", "directory": root, "removed": removed})
     else:
-        console.line(f"{removed} files removed from {root}")
+        console.line(f"{counted(removed, 'file')} removed from {root}")
     return _GOOD

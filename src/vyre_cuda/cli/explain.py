@@ -13,7 +13,7 @@ from vyre_cuda.cli.console import Console, columns
 from vyre_cuda.cli.devices import opened
 from vyre_cuda.cli.sources import load_program
 from vyre_cuda.cli.values import read_known
-from vyre_cuda.errors import Limit, UnsupportedError
+from vyre_cuda.errors import Limit, UnsupportedError, counted
 from vyre_cuda.ir.text.text import format_source
 from vyre_cuda.later import later
 from vyre_cuda.passes import ahead, elements
@@ -175,7 +175,7 @@ def _print(console: Console, facts: dict[str, Any], limits: list[Limit]) -> None
         ["constant memory", f"{attributes['constant_bytes']} B"],
         [
             "occupancy",
-            f"{occupancy['fraction']:.0%}: {occupancy['resident_blocks']} blocks per multiprocessor, "
+            f"{occupancy['fraction']:.0%}: {counted(occupancy['resident_blocks'], 'block')} per multiprocessor, "
             f"{occupancy['resident_threads']} of {occupancy['most_threads']} threads; "
             f"limited by {occupancy['limited_by']}",
         ],

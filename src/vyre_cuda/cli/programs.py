@@ -14,7 +14,7 @@ from vyre_cuda.cli.console import Console
 from vyre_cuda.cli.failures import UsageError, text_of
 from vyre_cuda.cli.sources import load_program, load_programs
 from vyre_cuda.cli.values import read_known
-from vyre_cuda.errors import Diagnostic, ProgramError, UnsupportedError
+from vyre_cuda.errors import Diagnostic, ProgramError, UnsupportedError, counted
 from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.walk import statements
@@ -39,7 +39,8 @@ def check(console: Console, *, file: Path, program: str | None) -> int:
     for each in found:
         summary = _summary(each)
         console.line(
-            f"{each.name} is valid: {len(each.parameters)} parameters, {summary['statements']} statements, "
+            f"{each.name} is valid: {counted(len(each.parameters), 'parameter')}, "
+            f"{counted(summary['statements'], 'statement')}, "
             f"fingerprint {each.fingerprint[:16]}"
         )
     return 0

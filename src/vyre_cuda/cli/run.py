@@ -16,6 +16,7 @@ from vyre_cuda.cli.failures import UsageError, writing
 from vyre_cuda.cli.sources import load_program
 from vyre_cuda.cli.timing import EMULATED, Timing, duration, table
 from vyre_cuda.cli.values import Given, read_arguments, takes_text
+from vyre_cuda.errors import counted
 from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.ir.core.types import Type, bf16
@@ -61,9 +62,10 @@ def run(
         return 0
     for name, array in named.items():
         console.line(_shown(name, types[name], array))
-    if timings:
+    if timings and repeats is not None:
         console.line()
-        console.heading(f"Compiled in {duration(compile_ns).strip()}; one call with host arrays, {repeats} times:")
+        times = counted(repeats, "time")
+        console.heading(f"Compiled in {duration(compile_ns).strip()}; one call with host arrays, {times}:")
         console.line("\n".join(table(timings)))
         if is_emulator:
             console.line(EMULATED)

@@ -17,7 +17,7 @@ from vyre_cuda.codegen.forms.precision import PRECISIONS
 from vyre_cuda.codegen.lowering.access import access_facts
 from vyre_cuda.codegen.lowering.statements import Lowering
 from vyre_cuda.codegen.ssa.ssa import liveness
-from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.errors import UnsupportedError, type_name
 from vyre_cuda.ir.core import walk
 from vyre_cuda.ir.core.nodes import GridBarrier, Size
 from vyre_cuda.ir.core.program import Program, primary_buffer
@@ -176,7 +176,7 @@ def check_options(precision: str, bounds: str, max_ulp: float | None) -> None:
     _check_option("precision", precision, PRECISIONS)
     _check_option("bounds", bounds, BOUNDS)
     if max_ulp is not None and (isinstance(max_ulp, bool) or not isinstance(max_ulp, (int, float))):
-        raise TypeError(f"max_ulp={max_ulp!r}; a number is needed")
+        raise TypeError(f"max_ulp= is {type_name(max_ulp)}; it must be a number of ULP, or None")
     if max_ulp is not None and max_ulp != max_ulp:
         raise ValueError("max_ulp is NaN; it must be a number of ULP, or None")
     if max_ulp is not None and not max_ulp >= _ONE_ROUNDING:
@@ -184,5 +184,5 @@ def check_options(precision: str, bounds: str, max_ulp: float | None) -> None:
 
 
 def _check_option(option: str, word: str, words: tuple[str, ...]) -> None:
-    if word not in words:
+    if not isinstance(word, str) or word not in words:
         raise ValueError(f"{option}={word!r}; it must be one of {', '.join(words)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vyre_cuda._native.collective import collective as native
-from vyre_cuda.errors import type_name
+from vyre_cuda.errors import counted, type_name
 from vyre_cuda.ir.core.types import BY_NAME
 from vyre_cuda.runtime.memory.array import DeviceArray
 
@@ -75,14 +75,14 @@ def require(what: str, name: str, array: Any, like: DeviceArray | None = None) -
 
 def require_size(what: str, name: str, array: DeviceArray, size: int, why: str) -> None:
     if array.size != size:
-        raise ValueError(f"{what}: {name} has {array.size} elements; it needs {size}, {why}")
+        raise ValueError(f"{what}: {name} has {counted(array.size, 'element')}; it needs {size}, {why}")
 
 
 def part_of(what: str, array: DeviceArray, size: int) -> int:
     """How many elements each rank's part has."""
     if array.size % size:
         raise ValueError(
-            f"{what}: an array of {array.size} elements has no equal parts for {size} ranks: "
+            f"{what}: an array of {counted(array.size, 'element')} has no equal parts for {size} ranks: "
             "make its size a multiple of that"
         )
     return array.size // size

@@ -19,7 +19,7 @@ from vyre_cuda.distributed.one_shot import OneShot, open_one_shot
 from vyre_cuda.distributed.recording import Group
 from vyre_cuda.distributed.threads import Threads
 from vyre_cuda.distributed.watching import Watcher, await_work_of
-from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError, type_name
+from vyre_cuda.errors import CommunicationError, Error, KernelTimeoutError, counted, type_name
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ class LocalCommunicator:
         if not isinstance(arrays, (list, tuple)):
             raise TypeError(f"{method}: {name} is {type_name(arrays)}; it must be a list with an array of each device")
         if len(arrays) != self.size:
-            raise ValueError(f"{method}: {name} has {len(arrays)} arrays for {self.size} devices")
+            raise ValueError(f"{method}: {name} has {counted(len(arrays), 'array')} for {counted(self.size, 'device')}")
         return list(arrays)
 
 
@@ -361,6 +361,6 @@ def _check_alike(method: str, xs: list[Any]) -> None:
         first, (other, count) = kinds[0]
         if (dtype, size) != (other, count):
             raise ValueError(
-                f"{method}: the array of rank {first} has {count} elements of {other}, that of rank {place} {size} of "
-                f"{dtype}: give each an array of the same dtype and size"
+                f"{method}: the array of rank {first} has {counted(count, 'element')} of {other}, that of rank {place} "
+                f"{size} of {dtype}: give each an array of the same dtype and size"
             )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vyre_cuda.errors import type_name
+from vyre_cuda.errors import counted, type_name
 
 Column = npt.NDArray[np.uint32]
 
@@ -73,7 +73,10 @@ class Table:
         return self.ops.size
 
     def __repr__(self) -> str:
-        return f"<Table of {len(self)} rows, {self.children.size} children, {self.ids.size} classes>"
+        return (
+            f"<Table of {counted(len(self), 'row')}, {counted(self.children.size, 'child', 'children')}, "
+            f"{counted(self.ids.size, 'class', 'classes')}>"
+        )
 
     def signatures(self) -> Column:
         """A hash of each row's operation and children, as `vc.egraph.signatures` makes it.
@@ -146,7 +149,7 @@ def _column(name: str, values: npt.ArrayLike, rows: int | None = None) -> Column
     if given.ndim != 1:
         raise ValueError(f"{name} must have one axis, not {given.ndim}")
     if rows is not None and given.size != rows:
-        raise ValueError(f"{name} has {given.size} values, but there are {rows} rows")
+        raise ValueError(f"{name} has {counted(given.size, 'value')} for {counted(rows, 'row')}")
     most = MOST_CHILDREN if name == "children" else MOST_ROWS
     if given.size > most:
         raise ValueError(f"{name} has {given.size} values; at most {most} are possible")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from vyre_cuda.errors import type_name
+from vyre_cuda.errors import counted, type_name
 from vyre_cuda.frontend.parameters import NO_DEFAULT, KernelParameter
 from vyre_cuda.ir.core.types import Type, by_dtype
 from vyre_cuda.records import FrozenRecord
@@ -58,7 +58,7 @@ def bound(
         outs = [each.name for each in parameters if each.kind == "out"]
         way = f" (pass {', '.join(outs)} by out=)" if outs else ""
         listed = f" ({', '.join(each.name for each in taken)})" if taken else ""
-        raise TypeError(f"{name} takes {len(taken)} argument{'s' * (len(taken) != 1)}{listed}; {len(args)} given{way}")
+        raise TypeError(f"{name} takes {counted(len(taken), 'argument')}{listed}; {len(args)} given{way}")
     found = {each.name: value for each, value in zip(taken, args, strict=False)}
     others: dict[str, Any] = {}
     names = {each.name for each in taken}

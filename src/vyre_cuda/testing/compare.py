@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from vyre_cuda.errors import counted
+
 Array: TypeAlias = npt.NDArray[Any]
 Results: TypeAlias = "Array | Sequence[Array]"
 
@@ -54,7 +56,7 @@ def _pairs(expected: Results, got: Results) -> list[tuple[Array, Array]]:
     wants = [expected] if isinstance(expected, np.ndarray) else list(expected)
     haves = [got] if isinstance(got, np.ndarray) else list(got)
     if len(wants) != len(haves):
-        raise AssertionError(f"{len(haves)} results, expected {len(wants)}")
+        raise AssertionError(f"{counted(len(haves), 'result')}, expected {len(wants)}")
     return list(zip(wants, haves, strict=True))
 
 

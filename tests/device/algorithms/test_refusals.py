@@ -58,7 +58,7 @@ def test_results_of_a_selection_have_room_for_every_element(device: vc.Device) -
         (data, np.zeros(1, np.int32), np.zeros(1, np.uint64)),
         (device.array(data), device.zeros(1, vc.i32), device.zeros(1, vc.u64)),
     ):
-        with pytest.raises(ValueError, match="out has 1 elements and count 1; 3 and 1 are needed"):
+        with pytest.raises(ValueError, match="out has 1 element and count 1; 3 and 1 are needed"):
             algorithms.unique(x, out=out, count=count)
     for x, out, count in (
         (data, np.zeros(3, np.int32), np.zeros(1, np.int32)),

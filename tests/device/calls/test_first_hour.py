@@ -132,7 +132,7 @@ def test_a_failed_assertion_in_a_process_pool_arrives_as_itself(tmp_path: Path) 
         ("stream", "<vyre_cuda.Stream 0x"),
         ("event", "<vyre_cuda.Event "),
         ("pending", "<vyre_cuda.Pending of saxpy, "),
-        ("replay", "<vyre_cuda.PendingReplay of <vyre_cuda.Graph 1 steps"),
+        ("replay", "<vyre_cuda.PendingReplay of <vyre_cuda.Graph 1 step"),
     ],
 )
 def test_things_say_what_they_are(things: Things, name: str, text: str) -> None:
@@ -179,7 +179,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "masked": (np.ma.masked_array(X, X > 3), r"MaskedArray, and a device has no masks"),
     "NumPy scalar": (F32(3), r"np.array\(\[x\]\)"),
     "number": (3.0, "a float"),
-    "None": (None, "a NoneType"),
+    "None": (None, "None"),
 }
 
 
@@ -303,7 +303,11 @@ MISTAKES: dict[str, tuple[Callable[[Things], Any], type[Exception], str]] = {
     "a size of a float": (lambda t: t.device.zeros(8.0, vc.f32), TypeError, "float"),
     "an unknown symbol": (lambda t: t.graph.replay(a=1.0), TypeError, "no symbol a"),
     "an unknown precision": (lambda t: t.device.compile(t.program, precision="fp16"), ValueError, "fp16"),
-    "a word for max_ulp": (lambda t: t.device.compile(t.program, max_ulp="2"), TypeError, "max_ulp='2'; a number"),
+    "a word for max_ulp": (
+        lambda t: t.device.compile(t.program, max_ulp="2"),
+        TypeError,
+        "max_ulp= is a str; it must be a number",
+    ),
     "a number for a target": (lambda t: vc.ptx(t.program, target=90), TypeError, 'such as "sm_90", not an int'),
     "bytes for text": (lambda t: vc.parse(b"program p"), TypeError, "parse takes a str, not a bytes"),
     "a number bundled": (lambda t: vc.bundle(3, "x.vyre"), TypeError, "takes Programs, not an int"),

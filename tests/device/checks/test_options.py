@@ -36,13 +36,13 @@ def test_an_option_that_is_no_word_of_its_own_is_refused_with_those_that_are(
         vc.ptx(plain(), **options)
 
 
-@pytest.mark.parametrize(("compiled", "wrong"), [(2, "2"), (1, True)])
+@pytest.mark.parametrize(("compiled", "wrong", "shown"), [(2, "2", "a str"), (1, True, "a bool")])
 def test_a_bound_of_another_kind_finds_no_kernel_that_was_compiled_for_the_number(
-    device: vc.Device, compiled: int, wrong: Any
+    device: vc.Device, compiled: int, wrong: Any, shown: str
 ) -> None:
     device.compile(plain(), max_ulp=compiled)
 
-    with pytest.raises(TypeError, match=f"max_ulp={wrong!r}; a number is needed"):
+    with pytest.raises(TypeError, match=f"max_ulp= is {shown}; it must be a number of ULP, or None"):
         device.compile(plain(), max_ulp=wrong)
 
 

@@ -270,7 +270,7 @@ def test_users_kernels_are_not_given_access(pair):
         ({"timeout": 0}, ValueError, "timeout=0; it must be more than 0 seconds"),
         ({"limit": float("nan")}, ValueError, "limit=nan; it must be more than 0 seconds"),
         ({"timeout": "1"}, TypeError, "timeout= is a str; it must be a number of seconds"),
-        ({"limit": None}, TypeError, "limit= is a NoneType; it must be a number of seconds"),
+        ({"limit": None}, TypeError, "limit= is None; it must be a number of seconds"),
     ],
 )
 def test_options_that_are_not_such_numbers_are_refused(devices, options, kind, message):

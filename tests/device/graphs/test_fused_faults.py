@@ -250,7 +250,7 @@ def test_kernels_without_room_stay_apart(emulator: Emulator, monkeypatch: pytest
         (24, 8, ""),  # as many as the steps have
         (32, 8, "one kernel would spill: 32 bytes a thread, 16 apart"),
         (0, 4, ""),
-        (0, 3, "of one kernel 3 blocks would fit a multiprocessor, of the steps 8"),
+        (0, 3, "a multiprocessor would hold 3 blocks of one kernel, but 8 of each step"),
     ],
 )
 def test_a_kernel_that_needs_too_much_is_not_used(local: int, blocks: int, said: str) -> None:

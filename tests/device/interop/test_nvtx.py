@@ -48,7 +48,7 @@ def one(message: str, depth: int = 0) -> list[str]:
         ("submit", "vyre.cuda.host_dispatch: first"),
         ("launch", "vyre.cuda.resident_dispatch: first"),
         ("bound", "vyre.cuda.resident_dispatch: first"),
-        ("replay", "vyre.cuda.graph_replay: 1 steps"),
+        ("replay", "vyre.cuda.graph_replay: 1 step"),
         ("upload", "vyre.cuda.upload: 1 range"),
         ("uploads", "vyre.cuda.upload: 2 ranges"),
         ("readback", "vyre.cuda.readback: 1 range"),

@@ -58,7 +58,7 @@ def test_calls_and_launches_are_ranges(
         ("vyre.cuda.resident_dispatch: saxpy", lambda: saxpy.launch(*arrays, 2.0)),
         ("vyre.cuda.resident_dispatch: saxpy", call),
         ("vyre.cuda.resident_dispatch: saxpy", lambda: call(*arrays, 3.0)),
-        ("vyre.cuda.graph_replay: 1 steps", graph.replay),
+        ("vyre.cuda.graph_replay: 1 step", graph.replay),
         ("vyre.cuda.pipeline.compile: add_to", lambda: device.compile(programs.add_to())),
     ]
     for message, step in steps:

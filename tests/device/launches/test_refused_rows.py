@@ -156,9 +156,24 @@ def test_what_is_wrong_with_a_row_names_it(device: vc.Device, spoil: Any, error:
     refused(device, rows, error, match)
 
 
+@pytest.mark.parametrize("wrong", [None, vc.symbol("x", 3), ()])
+def test_a_wrong_row_in_a_recording_is_named_and_none_is_recorded(device: vc.Device, wrong: object) -> None:
+    kernel, rows = device.compile(programs.saxpy()), saxpy_rows(device, (10,) * 4)
+    spoiled = [*rows[:2], (wrong, *rows[2][1:]) if wrong != () else (), rows[3]]
+    with device.record() as graph:
+        kernel.launch(*rows[3])
+        with pytest.raises(TypeError, match=r"^row 2: saxpy"):
+            kernel.launch_many(spoiled)
+    assert (len(graph), graph.symbols) == (1, ())
+
+    graph.replay()
+
+    assert_saxpy(rows[3:])
+
+
 def test_columns_must_be_those_of_the_program_and_as_long(device: vc.Device) -> None:
     x, y, out, _ = saxpy_rows(device, (10,))[0]
-    refused(device, {"x": [x], "y": [y]}, TypeError, "takes the columns x, y, out, a, not x, y")
+    refused(device, {"x": [x], "y": [y]}, TypeError, "takes the columns x, y, out, a; missing: out, a")
     refused(device, {"x": [x], "y": [y, y], "out": out, "a": 1.0}, ValueError, "different lengths: x 1, y 2")
     refused(device, {"x": x, "y": y, "out": out, "a": 1.0}, ValueError, "how many rows")
     refused(device, 5, TypeError, "rows are a sequence")

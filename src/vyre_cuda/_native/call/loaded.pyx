@@ -24,7 +24,7 @@ from vyre_cuda._native.trace.origin cimport origin_of
 from vyre_cuda._native.call.prepared cimport AnyCall, Arguments, PreparedKernel, copy_run
 from vyre_cuda._native.core.status cimport check
 
-from vyre_cuda.errors import FREED
+from vyre_cuda.errors import FREED, counted
 
 cdef int scalar_bits(uint64_t *bits, object value, const Word *word) except -1:
     """1 and the bits of an exact Python number that fits, else 0."""
@@ -106,7 +106,7 @@ cdef class Launcher:
         cdef object one = 1  # a Python int: there may be more pointers than bits in a C word
         cdef PyObject *buffer
         if len(args) != self._count:
-            raise TypeError(f"the kernel takes {self._count} arguments; {len(args)} given")
+            raise TypeError(f"the kernel takes {counted(self._count, 'argument')}; {len(args)} given")
         for i in range(self._count):
             value = args[i]
             if self._words[i].is_pointer:

@@ -34,7 +34,7 @@ from weakref import WeakSet
 
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda._native.core.waiting import explain_interrupts
-from vyre_cuda.errors import DeviceLostError, DeviceUnavailableError, Error, KernelTimeoutError
+from vyre_cuda.errors import DeviceLostError, DeviceUnavailableError, Error, KernelTimeoutError, type_name
 
 
 cdef enum:
@@ -396,10 +396,12 @@ cdef class Context:
 cdef class Stream:
     """A stream of a device, made by `Device.stream`: work that it is given runs in order."""
 
-    def __init__(self, Context context not None) -> None:
+    def __init__(self, context=None) -> None:
+        if not isinstance(context, Context):
+            raise TypeError("a Stream is made by Device.stream()")
         self._context = context
         with nogil:
-            check(vyc_stream_create(&self._h, context._h))
+            check(vyc_stream_create(&self._h, self._context._h))
 
     def __dealloc__(self):
         with nogil:
@@ -513,7 +515,7 @@ cdef class Stream:
         hold_back = getattr(event, "_hold_back", None)
         if hold_back is None:
             raise TypeError(
-                f"a stream waits for an event or a worker, not for {event!r}: "
+                f"a stream waits for an event or a worker, not for {type_name(event)}: "
                 "pass what Stream.record() returned"
             )
         hold_back(self)
@@ -524,7 +526,7 @@ cdef class Event:
     """A point in a stream's work; made by Stream.record()."""
 
     def __init__(self) -> None:
-        raise TypeError("Event is made by Stream.record()")
+        raise TypeError("an Event is made by Stream.record()")
 
     def __dealloc__(self):
         if vyc_event_try_release(self._h) != VYC_OK:

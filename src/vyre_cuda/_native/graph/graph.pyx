@@ -36,7 +36,7 @@ from vyre_cuda._native.trace.origin cimport Seen, origin_of
 from vyre_cuda._native.core.status cimport check
 from vyre_cuda._native.graph.slot cimport Slot
 
-from vyre_cuda.errors import FREED
+from vyre_cuda.errors import FREED, counted
 
 cdef extern from "Python.h":
     ctypedef struct PyMethodDef:
@@ -512,7 +512,7 @@ cdef object replay_plain(object self, PyObject *const *args, Py_ssize_t n, PyObj
     cdef Stream on
     if n > 0:
         raise TypeError(
-            f"replay() takes symbols by name, but {n} arguments were given by position: "
+            f"replay() takes symbols by name, not by position ({counted(n, 'argument')} given): "
             "write replay(name=value)"
         )
     if len(keys) == 1 and keys[0] == "stream":

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from vyre_cuda.errors import counted
 from vyre_cuda.frontend.building import logic
 from vyre_cuda.frontend.building.blocks import DeviceBranch, Loop, PythonBranch
 from vyre_cuda.frontend.building.builtins import replaced, same_for_all
@@ -132,7 +133,7 @@ class Activation:
             raise program_error("one value cannot be unpacked into several names", caller())
         found = tuple(map(current, values))
         if len(found) != count:
-            raise program_error(f"{len(found)} values for {count} names", caller())
+            raise program_error(f"{counted(len(found), 'value')} for {counted(count, 'name')}", caller())
         return found
 
     def _refuse_untyped(self, name: str, old: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from vyre_cuda.errors import type_name
+from vyre_cuda.errors import counted, type_name
 from vyre_cuda.ir.builder.handles import Buffer, ParameterBufferKind, integer
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.scopes import Scope, caller, program_error
@@ -342,7 +342,7 @@ class Declarations:
         elif not isinstance(shape, (tuple, list)):
             raise TypeError(f"the shape of {name} is {type_name(shape)}; write a tuple, or size= for one axis")
         if ndim is not None and ndim != len(shape):
-            raise program_error(f"ndim={ndim} of {name}, whose shape has {len(shape)} axes", source)
+            raise program_error(f"ndim={ndim} of {name}, whose shape has {counted(len(shape), 'axis', 'axes')}", source)
         _check_axes(name, len(shape), source)
         return tuple([None if e is None else self._on_host(e, f"shape of {name}", source) for e in shape])
 

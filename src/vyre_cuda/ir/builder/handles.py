@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
+from vyre_cuda.errors import counted
 from vyre_cuda.ir.builder.operators import Expression, Operand
 from vyre_cuda.ir.builder.scopes import Block, Scope, caller, out_of_block, program_error
 from vyre_cuda.ir.builder.values import (
@@ -314,9 +315,8 @@ def element_indices(buffer: Buffer, index: Index, source: Source) -> list[Value]
     if len(indices) != buffer.ndim:
         axes = f"{buffer.ndim} axes" if buffer.ndim > 1 else "one axis"
         example = ", ".join("ijkl"[: buffer.ndim])
-        raise program_error(
-            f"{buffer.name} has {axes}; {len(indices)} indices given (write {buffer.name}[{example}])", source
-        )
+        given = counted(len(indices), "index", "indices")
+        raise program_error(f"{buffer.name} has {axes}; {given} given (write {buffer.name}[{example}])", source)
     for axis, one in enumerate(indices):
         if isinstance(one, (int, np.integer)) and one < 0:
             raise _from_the_end(buffer, axis, int(one), source)
@@ -327,7 +327,7 @@ def _from_the_end(buffer: Buffer, axis: int, index: int, source: Source) -> Prog
     """The error for an index that counts from the end in Python; here nothing is there, and a load would be 0."""
     extent = "size" if buffer.ndim == 1 else f"shape[{axis}]"
     return program_error(
-        f"{buffer.name} has no element {index}: indexes count from 0; "
+        f"{buffer.name} has no element {index}: indices count from 0; "
         f"from the end, write {buffer.name}.{extent} - {-index}",
         source,
     )

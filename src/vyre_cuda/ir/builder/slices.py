@@ -9,6 +9,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from vyre_cuda.errors import counted
 from vyre_cuda.ir.builder.scopes import program_error
 from vyre_cuda.ir.core.nodes import Source
 
@@ -29,7 +30,8 @@ def each_of(name: str, values: Any, count: int, source: Source) -> Sequence[Any]
     if not isinstance(values, (tuple, list)):
         return [values] * count
     if len(values) != count:
-        raise program_error(f"{len(values)} values for a slice of {name} with {count} elements", source)
+        given, wanted = counted(len(values), "value"), counted(count, "element")
+        raise program_error(f"{given} for a slice of {name} with {wanted}", source)
     return values
 
 

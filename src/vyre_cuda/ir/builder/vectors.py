@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from vyre_cuda.errors import counted
 from vyre_cuda.ir.builder.operators import Operand
 from vyre_cuda.ir.builder.scopes import caller, program_error
 from vyre_cuda.ir.builder.values import BY_SYMBOL, Value, operate, read_here
@@ -53,7 +54,7 @@ class Vector:
             There are more or fewer values than elements, one has another type, or the buffer cannot be written.
         """
         if len(values) != self._count:
-            given = f"{len(values)} value{'s' * (len(values) != 1)}"
+            given = counted(len(values), "value")
             raise program_error(f"{given} for {self._count} elements of {self._buffer.name}", caller())
         for number, value in enumerate(values):
             self._buffer[self._index(number)] = value

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from vyre_cuda.errors import KernelAssertionError
+from vyre_cuda.errors import KernelAssertionError, counted
 from vyre_cuda.ir.call.geometry import Geometry, launch_geometry
 from vyre_cuda.ir.core.nodes import Assert, Parameter, Source
 from vyre_cuda.ir.core.program import Program
@@ -180,7 +180,7 @@ def failure(
 
 def _by_name(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     names = [parameter.name for parameter in argument_parameters(program)]
-    takes = f"{program.name} takes {len(names)} argument{'s' * (len(names) != 1)} ({', '.join(names)})"
+    takes = f"{program.name} takes {counted(len(names), 'argument')} ({', '.join(names)})"
     if len(args) > len(names):
         raise TypeError(f"{takes}, {len(args)} given by position{_outs_hint(program)}{consts_hint(program)}")
     given = dict(zip(names, args, strict=False))
@@ -223,7 +223,7 @@ def _destinations(program: Program, out: Any) -> list[tuple[Parameter, Any]]:
     values = out if isinstance(out, tuple) else (out,)
     if len(values) != len(results):
         what = f"a tuple of {len(values)}" if isinstance(out, tuple) else f"one {type(out).__name__}"
-        raise TypeError(f"{program.name}: out= is {what}; there are {len(results)} results ({names})")
+        raise TypeError(f"{program.name}: out= is {what} for {counted(len(results), 'result')} ({names})")
     return list(zip(results, values, strict=True))
 
 
@@ -283,7 +283,8 @@ def _check_fit(program: Program, name: str, destination: Any, extents: sizes.Ext
     if shape is not None and tuple(destination.shape) != shape:
         raise ValueError(f"{program.name}: out= for {name} has the shape {tuple(destination.shape)}, not {shape}")
     if destination.size != extents.known[name]:
-        raise ValueError(f"{program.name}: out= for {name} has {destination.size} elements, not {extents.known[name]}")
+        size = counted(destination.size, "element")
+        raise ValueError(f"{program.name}: out= for {name} has {size}, not {extents.known[name]}")
 
 
 def _check_overlap(program: Program, outs: Mapping[str, Any]) -> None:

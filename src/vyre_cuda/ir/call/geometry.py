@@ -194,6 +194,13 @@ def _all_sizes(program: Program, sizes: Sizes) -> Sizes:
 
 def explicit_grid(program: Program, grid: int | tuple[int, ...]) -> Dim3:
     """The blocks that `grid=` of a launch asks for. TypeError or ValueError where it asks for none or too many."""
+    blocks = grid_axes(grid)
+    _check_grid(program, blocks, f"grid={grid!r}")
+    return blocks
+
+
+def grid_axes(grid: int | tuple[int, ...]) -> Dim3:
+    """The numbers of blocks along x, y and z. TypeError or ValueError for what is not a grid."""
     axes = grid if isinstance(grid, tuple) else (grid,)
     for extent in axes:
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)):
@@ -202,9 +209,7 @@ def explicit_grid(program: Program, grid: int | tuple[int, ...]) -> Dim3:
         raise ValueError(f"grid={grid!r} has {len(axes)} axes; it needs one to three")
     if min(axes) < 1:
         raise ValueError(f"grid={grid!r}: every axis needs at least 1 block")
-    blocks = _three_axes(axes)
-    _check_grid(program, blocks, f"grid={grid!r}")
-    return blocks
+    return _three_axes(axes)
 
 
 def _three_axes(extents: tuple[int, ...]) -> Dim3:

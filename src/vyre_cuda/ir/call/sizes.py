@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from vyre_cuda.errors import ProgramError
+from vyre_cuda.errors import ProgramError, counted
 from vyre_cuda.ir.call.geometry import Sizes, array_sizes, host_size, numbers_of, wider_index
 from vyre_cuda.ir.core.nodes import Expr, Parameter, Size
 from vyre_cuda.ir.core.program import Program
@@ -96,7 +96,7 @@ class Extents(Record):
         known: Sizes = self.known
         used = sorted({text for e in parameter.declared for text in numbers_of(e, known, scalars)})
         because = f" ({', '.join(used)})" if used else ""
-        has, needs = f"{shape[0]} elements", f"{wanted[0]}"
+        has, needs = counted(shape[0], "element"), f"{wanted[0]}"
         if parameter.shape:
             has = f"the shape {tuple(shape)}"
             needs = f"({', '.join(':' if want is None else str(want) for want in wanted)})"

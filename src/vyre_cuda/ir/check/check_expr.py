@@ -6,7 +6,7 @@ finding. An expression that uses something already reported has no type (None) a
 
 from __future__ import annotations
 
-from vyre_cuda.errors import Diagnostic
+from vyre_cuda.errors import Diagnostic, counted
 from vyre_cuda.ir.core.identifiers import RESERVED, is_identifier
 from vyre_cuda.ir.core.nodes import (
     Apply,
@@ -233,8 +233,7 @@ class Context(Record):
 
 
 def _wrong_axes(buffer: str, ndim: int, count: int) -> str:
-    given = f"{count} ind{'ex' if count == 1 else 'ices'}"
-    return f"{buffer} has {ndim} ax{'is' if ndim == 1 else 'es'}; {given} given"
+    return f"{buffer} has {counted(ndim, 'axis', 'axes')}; {counted(count, 'index', 'indices')} given"
 
 
 def _culprit(op: Op, types: tuple[Type, ...]) -> int | None:

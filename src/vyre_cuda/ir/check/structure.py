@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vyre_cuda.errors import Diagnostic
+from vyre_cuda.errors import Diagnostic, counted
 from vyre_cuda.ir.core.limits import MAX_AXES, MAX_DEPTH, MAX_EXPRESSIONS, MAX_NESTING, MAX_STATEMENTS
 from vyre_cuda.ir.core.nodes import (
     AXES,
@@ -201,7 +201,7 @@ def find_malformed(program: Program) -> list[Diagnostic]:
 
 def render_malformed(diagnostics: Sequence[Diagnostic]) -> str:
     """The findings as a list; a program like this cannot be printed."""
-    out = [f"{len(diagnostics)} error{'s' * (len(diagnostics) != 1)} in a program that was put together by hand"]
+    out = [f"{counted(len(diagnostics), 'error')} in a program that was put together by hand"]
     for diagnostic in diagnostics:
         where = ".".join(str(part) for part in diagnostic.path) or "program"
         known = text.format_source_line(diagnostic.source)
@@ -256,7 +256,8 @@ class _Checker:
             elif not isinstance(array, Table):
                 self.report(f"{_shown(array)} is neither a LocalArray nor a Table", path)
             elif self.fields(array, _TABLE_RULES, path) and len(array.data) % array.type.itemsize:
-                self.report(f"{len(array.data)} bytes are not a multiple of the size of {array.type}", path)
+                length = counted(len(array.data), "byte")
+                self.report(f"Table.data has {length}, which is not a multiple of the size of {array.type}", path)
         self.trees(program.work or (), ("work",), program)
         self.body(program.body)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_cuda.errors import Diagnostic, ProgramError
+from vyre_cuda.errors import Diagnostic, ProgramError, counted
 from vyre_cuda.ir.check.check_expr import Context, LocalInfo
 from vyre_cuda.ir.check.check_header import check_header
 from vyre_cuda.ir.check.structure import find_malformed, render_malformed
@@ -207,7 +207,7 @@ class _Body:
         else:
             wanted, given = row.operands, len(statement.operands)
             if given != wanted:
-                context.report(f"atomic {op} takes {wanted} operand{'s' * (wanted != 1)}, {given} given")
+                context.report(f"atomic {op} takes {counted(wanted, 'operand')}, {given} given")
             if type_ is not None and type_ not in row.types:
                 allowed = ", ".join(allowed.name for allowed in row.types)
                 context.report(f"atomic {op} is not defined for {type_}; it takes {allowed}")
@@ -240,7 +240,7 @@ class _Body:
             return
         wanted, given = 1 + row.lane, len(types)
         if given != wanted:
-            context.report(f"warp {op} takes {wanted} operand{'s' * (wanted != 1)}, {given} given")
+            context.report(f"warp {op} takes {counted(wanted, 'operand')}, {given} given")
         if value is not None and value not in row.types:
             context.report(f"warp {op} is not defined for {value}; it takes {', '.join(t.name for t in row.types)}")
         elif statement.combine not in (row.combines or ("",)):

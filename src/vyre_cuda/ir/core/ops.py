@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from vyre_cuda.errors import counted
 from vyre_cuda.ir.core.types import FLOATS, INTEGERS, NUMBERS, TYPES, Type, bool_, u32
 from vyre_cuda.records import FrozenRecord
 
@@ -260,7 +261,7 @@ def result_type(op: Op, operands: tuple[Type, ...], explicit: Type | None = None
     Raises TypeError with the message that a diagnostic shows. `explicit` is the target of a cast.
     """
     if len(operands) != op.arity:
-        raise TypeError(f"{op.name} takes {op.arity} operand{'s' * (op.arity != 1)}, {len(operands)} given")
+        raise TypeError(f"{op.name} takes {counted(op.arity, 'operand')}, {len(operands)} given")
     same = operands[1:] if op.leading_bool else operands
     if op.leading_bool and operands[0] is not bool_:
         raise TypeError(f"operand 0 of {op.name} is {operands[0]}; it must be bool_")

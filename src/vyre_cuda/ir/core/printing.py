@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from vyre_cuda.errors import counted
 from vyre_cuda.ir.core.limits import MAX_PRINTED_VALUES
 from vyre_cuda.ir.core.scalars import value_of
 from vyre_cuda.ir.core.types import Type, bf16, f16, f32, f64
@@ -38,7 +39,7 @@ def format_fault(format_: str, values: int) -> str | None:
         return f"print of {values} values; a line has at most {MAX_PRINTED_VALUES}: print several lines"
     wanted = len(texts(format_)) - 1
     if wanted != values:
-        return f"print of {values} value{'s' * (values != 1)} with {wanted} `{{}}` in the format {format_!r}"
+        return f"print of {counted(values, 'value')} with {wanted} `{{}}` in the format {format_!r}"
     return None
 
 

@@ -25,12 +25,12 @@ def bits_of(type_: Type, value: Any) -> int:
         return int(np.asarray(value).view(type_.unsigned))
     if type_.kind == "bool":
         if not isinstance(value, bool):
-            raise TypeError(f"{value!r} is {type_name(value)}; a bool is needed")
+            raise TypeError(f"{_shown(value)}; a bool is needed")
         return int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         one = isinstance(value, np.ndarray) and value.size == 1
         way = " (write .item() behind it)" if one else ""
-        raise TypeError(f"{value!r} is {type_name(value)}; a number of type {type_} is needed{way}")
+        raise TypeError(f"{_shown(value)}; a number of type {type_} is needed{way}")
     if type_.is_float:
         return _float_bits(type_, value)
     if isinstance(value, float):
@@ -38,6 +38,13 @@ def bits_of(type_: Type, value: Any) -> int:
     if not type_.minimum <= value <= type_.maximum:
         raise OverflowError(f"{value} is out of range of {type_} ({type_.minimum} to {type_.maximum})")
     return value & ((1 << type_.bits) - 1)
+
+
+def _shown(value: object) -> str:
+    """A wrong value in a message; of an array with several elements only the shape."""
+    if isinstance(value, np.ndarray) and value.size != 1:
+        return f"the value is an array of shape {value.shape}"
+    return "the value is None" if value is None else f"{value!r} is {type_name(value)}"
 
 
 def _exact_bits(type_: Type, value: np.generic) -> int:

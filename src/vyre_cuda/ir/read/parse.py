@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from vyre_cuda.errors import Diagnostic, ProgramError, type_name
+from vyre_cuda.errors import Diagnostic, ProgramError, counted, type_name
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.limits import MAX_AXES, MAX_PARAMETERS
 from vyre_cuda.ir.core.nodes import (
@@ -155,7 +155,7 @@ class _Parser:
 
     def _render(self, stopped: bool) -> str:
         count = len(self.errors)
-        out = [f"{count} error{'s' * (count != 1)} in {self.filename}"]
+        out = [f"{counted(count, 'error')} in {self.filename}"]
         out.extend(f"  {self.filename}:{_line_of(diagnostic)}\n{shown}" for diagnostic, shown in self.errors)
         if stopped:
             out.append("  the rest of the text was not read")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 
+from vyre_cuda.errors import counted
 from vyre_cuda.ir.core.limits import MAX_AXES, MAX_DEPTH, MAX_EXPRESSIONS
 from vyre_cuda.ir.core.nodes import AXES, ID_KINDS, Apply, Const, Expr, Id, Load, Local, Position, Scalar, Size, Source
 from vyre_cuda.ir.core.ops import OPS, Op, result_type
@@ -130,7 +131,7 @@ def _apply(op: Op, target: Type | None, scan: Scanner, names: Names, depth: int)
     operands: list[Expr] = []
     while not scan.accept(")"):
         if len(operands) == op.arity:
-            raise scan.fault(f"`)` after {op.arity} operand{'s' * (op.arity != 1)}")
+            raise scan.fault(f"`)` after {counted(op.arity, 'operand')}")
         if operands:
             scan.expect(",")
         operands.append(read_expr(scan, names, depth + 1))

@@ -10,7 +10,7 @@ import linecache
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from vyre_cuda.errors import Diagnostic
+from vyre_cuda.errors import Diagnostic, counted
 from vyre_cuda.ir.core.nodes import (
     AXES,
     Apply,
@@ -97,7 +97,7 @@ def render_diagnostics(program: Program, diagnostics: Sequence[Diagnostic]) -> s
     placed = _place(lines, diagnostics[:MAX_SHOWN])
     whole = len(lines) <= WHOLE_PROGRAM_LINES
     near = {at + step for at in placed for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1)}
-    out = [f"{count} error{'s' * (count != 1)} in program {program.name}"]
+    out = [f"{counted(count, 'error')} in program {program.name}"]
     for number, (_, depth, pieces) in enumerate(lines):
         if whole or number in near:
             here = placed.get(number, ())

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from vyre_cuda.errors import counted
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.limits import (
     MAX_AXES,
@@ -132,7 +133,7 @@ class Reader(Units):
         work = tuple(self.expr() for _ in range(self.below(len(AXES) + 1, "the number of work expressions"))) or None
         body = self.body(0)
         if self.at != len(self.data):
-            raise self.fault(f"{len(self.data) - self.at} bytes follow the program")
+            raise self.fault(f"the program has {counted(len(self.data) - self.at, 'byte')} after its end")
         if version != self.version:
             raise self.fault(f"format version {version}; the program is one of version {self.version}")
         program = make(
@@ -214,7 +215,9 @@ class Reader(Units):
         self.needs(3)
         count = self.below(MAX_AXES + 1, "the number of axes")
         if count < 2:
-            raise self.fault(f"a shared array with {count} axes is written by its size")
+            raise self.fault(
+                f"a shared array has {counted(count, 'extent')}; with fewer than two it has a size instead"
+            )
         shape = tuple([self.number() for _ in range(count)])
         return SharedArray(name, type_, math.prod(shape), shape=shape)
 
@@ -229,7 +232,7 @@ class Reader(Units):
         is_table = self.below(2, "the kind of an array")
         count = self.below(MAX_AXES + 1, "the number of axes")
         if count < 2:
-            raise self.fault(f"an array with {count} axes is written by its size")
+            raise self.fault(f"an array has {counted(count, 'extent')}; with fewer than two it has a size instead")
         shape = tuple([self.number() for _ in range(count)])
         size = math.prod(shape)
         if is_table:

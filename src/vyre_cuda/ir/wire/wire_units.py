@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vyre_cuda.errors import ProgramError
+from vyre_cuda.errors import ProgramError, counted
 from vyre_cuda.ir.core.types import BY_CODE as TYPE_BY_CODE
 from vyre_cuda.ir.core.types import Type
 
@@ -24,7 +24,7 @@ class Units:
     def take(self, count: int) -> bytes:
         end = self.at + count
         if end > len(self.data):
-            raise self.fault(f"{count} more bytes expected")
+            raise self.fault(f"{counted(count, 'more byte')} expected")
         raw = self.data[self.at : end]
         self.at = end
         return raw
@@ -53,7 +53,7 @@ class Units:
         """A number of things that take a byte each at least."""
         value = self.number()
         if value > len(self.data) - self.at:
-            raise self.fault(f"{value} {what} do not fit in the remaining bytes")
+            raise self.fault(f"the number of {what} is {value}, too many for the remaining bytes")
         return value
 
     def type(self) -> Type:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Collection, Iterable
 
 from vyre_cuda._native.core.context import Driver
-from vyre_cuda.errors import DeviceUnavailableError, UnsupportedError, type_name
+from vyre_cuda.errors import DeviceUnavailableError, UnsupportedError, counted, type_name
 from vyre_cuda.locations import EMULATOR_LIBRARY, get_library_dir
 
 _OWN_FILES = os.path.join(sys.modules["vyre_cuda"].__path__[0], "")
@@ -36,9 +36,13 @@ def require_checks(checks: Collection[str], *, is_emulator: bool) -> None:
 def _checks(check: str | Iterable[str] | None) -> frozenset[str]:
     if check is None:
         return frozenset()
-    named = frozenset([check] if isinstance(check, str) else check)
-    if not all(isinstance(name, str) for name in named):
-        raise TypeError(f"check={check!r}: a name or several names are needed")
+    if not isinstance(check, Iterable):
+        raise TypeError(f"check= is {type_name(check)}; it must be a name or several names")
+    given = [check] if isinstance(check, str) else list(check)
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"check= has {type_name(name)}; it must be a name or several names")
+    named = frozenset(given)
     if not named <= CHECKS:
         raise ValueError(f"check={check!r}; known checks are {', '.join(sorted(CHECKS))}")
     return named
@@ -81,7 +85,7 @@ def _emulated(ordinal: int) -> tuple[Driver, int]:
     if ordinal >= count:
         way = f"start it with VYRE_CUDA_EMULATOR_DEVICES={ordinal + 1}"
         raise DeviceUnavailableError(
-            f"no device emulator:{ordinal}: this process has {count} emulated device{'s' * (count != 1)}; "
+            f"no device emulator:{ordinal}: this process has {counted(count, 'emulated device')}; "
             + (way if ordinal < _MOST_EMULATED else f"{_MOST_EMULATED} are possible")
         )
     return driver, ordinal

@@ -86,6 +86,8 @@ def configure_jit_cache(
     """
     path = None
     if directory is not None:
+        if not isinstance(directory, (str, bytes, os.PathLike)):
+            raise TypeError(f"directory is {type_name(directory)}; it must be a path, or None for the default one")
         path = os.fspath(directory)
         if not path:
             raise ValueError("the directory is an empty string: give a path, or None for the default one")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.bundle.bundle import BundleFile
 from vyre_cuda.descriptors.signature import ROLE_SCALAR, ROLES
-from vyre_cuda.errors import BundleError, ProgramError
+from vyre_cuda.errors import BundleError, ProgramError, type_name
 from vyre_cuda.ir.call.known import Known, known_of, python_values
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
@@ -188,6 +188,8 @@ def load_bundle(source: str | os.PathLike[str] | bytes | bytearray | memoryview)
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return Bundle(bytes(source))
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(f"load_bundle takes a path, or the bytes of a bundle, not {type_name(source)}")
     return Bundle(Path(source).read_bytes())
 
 

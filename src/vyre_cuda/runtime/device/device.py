@@ -370,6 +370,8 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
                 "host memory with Device.array(np.from_dlpack(x))"
             )
         device = Device(int(ordinal))
+    elif not isinstance(device, Device):
+        raise TypeError(f"device= is {type_name(device)}; it must be a Device, or None")
     return interop.adopt(device, array)
 
 

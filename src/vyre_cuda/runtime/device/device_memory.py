@@ -132,11 +132,10 @@ class Memory:
         count = math.prod(shape)
         try:
             buffer = Buffer(self.context, count * dtype.itemsize)
+            return DeviceArray(self, buffer, 0, count, dtype, shape)
         except OverflowError:
-            raise ResourceError(
-                f"an array of shape {shape} has {count * dtype.itemsize} bytes; no device has"
-            ) from None
-        return DeviceArray(self, buffer, 0, count, dtype, shape)
+            shapes.require_possible(shape, dtype)
+            raise
 
     def upload(self, items: Iterable[tuple[DeviceArray, Host] | tuple[DeviceArray, int, Host]]) -> None:
         """Write many ranges, in this order; adjacent ranges are copied as one.
@@ -218,6 +217,7 @@ class Memory:
             The driver cannot lock as much memory.
         """
         dtype, shape = dtype_of(type), shapes.checked(n)
+        shapes.require_possible(shape, dtype)
         return memory.pinned_empty(self.context, shape, dtype)
 
     def register(self, array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from vyre_cuda.errors import counted
 from vyre_cuda.runtime.graph.arena import intervals, places
 from vyre_cuda.runtime.graph.built import CLEAR, FILL, Built
 from vyre_cuda.runtime.graph.bundled_plan import BundledPlan
@@ -200,4 +201,4 @@ def _temporaries(recorded: Sequence[Step | RepeatStep], plan: Plan | BundledPlan
 
 
 def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {_PLURALS.get(what, what + 's')}"
+    return counted(count, what, _PLURALS.get(what, ""))

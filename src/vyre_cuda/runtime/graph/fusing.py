@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from vyre_cuda.errors import counted
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
 from vyre_cuda.passes import fuse
@@ -225,7 +226,7 @@ def _too_large(kernel: Kernel, step: merged.Step, of: Sequence[LaunchStep]) -> s
         min(each.kernel.occupancy.resident_blocks for each in of),
     )
     if 2 * blocks < needed:
-        return f"of one kernel {blocks} blocks would fit a multiprocessor, of the steps {needed}"
+        return f"a multiprocessor would hold {counted(blocks, 'block')} of one kernel, but {needed} of each step"
     return ""
 
 

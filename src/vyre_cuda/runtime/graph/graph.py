@@ -15,7 +15,7 @@ from vyre_cuda._native.graph import graph as native
 from vyre_cuda._native.memory.adopted import event_on, named_stream, order_stream
 from vyre_cuda.bundles.graphs import RecordedGraph
 from vyre_cuda.bundles.write import bundle
-from vyre_cuda.errors import CommunicationError, DeviceUnavailableError, RecordingError
+from vyre_cuda.errors import CommunicationError, DeviceUnavailableError, RecordingError, counted
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.completion import without
 from vyre_cuda.runtime.base.range_names import REPLAY
@@ -76,7 +76,7 @@ class Graph(Recorder):
             )
         if not self._missing() and not self._fuse and not self._communicates:
             self._build_once(self._values, None)
-        self._extent = f"{len(self._steps)} steps"
+        self._extent = counted(len(self._steps), "step")
         self._state = "recorded"
 
     is_recording = Recorder.is_recording
@@ -411,10 +411,10 @@ class Graph(Recorder):
         return True
 
     def __repr__(self) -> str:
-        parts = [f"{len(self)} steps"]
+        parts = [counted(len(self), "step")]
         if self._native is not None:
             with suppress(DeviceUnavailableError):
-                parts.append(f"{self.node_count} nodes")
+                parts.append(counted(self.node_count, "node"))
         if self._users:
             parts.append(f"symbols {', '.join(self.symbols)}")
         if self._state != "recorded":

@@ -15,7 +15,7 @@ from vyre_cuda._native.call.prepared import Arguments, PreparedKernel
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.graph.graph import Transfer
 from vyre_cuda._native.memory.memory import find_pinned
-from vyre_cuda.errors import FREED, RecordingError, UnsupportedError, type_name
+from vyre_cuda.errors import FREED, RecordingError, UnsupportedError, counted, type_name
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.later import later
 from vyre_cuda.records import FrozenRecord, Record, field
@@ -320,7 +320,9 @@ class CopyStep(Record, eq=False):
         if source.dtype != to.dtype:
             raise TypeError(f"a recorded copy of {source.dtype} into an array of {to.dtype}: convert one of them first")
         if source.size > to.size:
-            raise ValueError(f"{source.size} elements do not fit into an array of {to.size}")
+            raise ValueError(
+                f"a recorded copy of {counted(source.size, 'element')}: the array to copy to has {to.size}"
+            )
         for side in (source, to):
             if isinstance(side, np.ndarray):
                 _check_host(side)

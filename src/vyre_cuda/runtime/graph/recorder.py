@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -121,10 +121,13 @@ class Recorder(native.Replayer):
             Not a shape, or not a type.
         RecordingError
             The graph is not being recorded in this thread.
+        ResourceError
+            No device has as much memory.
         """
         self._check_recording()
-        dtype = dtype_of(type)
-        return self._temporaries.new(self, shapes.checked(n), dtype)
+        dtype, shape = dtype_of(type), shapes.checked(n)
+        shapes.require_possible(shape, dtype)
+        return self._temporaries.new(self, shape, dtype)
 
     def download(self, array: DeviceArray, out: np.ndarray[Any, np.dtype[Any]]) -> None:
         """Record a copy of a device array to the host.
@@ -154,11 +157,24 @@ class Recorder(native.Replayer):
         self._add(CopyStep(out, kept(array)))
 
     def _launch(self, kernel: Kernel, values: Mapping[str, Any], grid: Any) -> None:
+        self._add(self._launch_step(kernel, values, grid))
+
+    def _launch_rows(self, kernel: Kernel, rows: Sequence[Mapping[str, Any]], grid: Any) -> None:
+        """Record a launch for each row, or none; what is wrong with one is raised with its number."""
+        steps = []
+        for number, values in enumerate(rows):
+            try:
+                steps.append(self._launch_step(kernel, values, grid))
+            except (TypeError, ValueError, OverflowError) as error:
+                raise type(error)(f"row {number}: {error}") from error
+        self._add(*steps, are_rows=True)
+
+    def _launch_step(self, kernel: Kernel, values: Mapping[str, Any], grid: Any) -> LaunchStep:
         given = {
             name: kept(peers.here_if_array(self.device, value, f"{kernel.program.name}: argument {name}"))
             for name, value in values.items()
         }
-        self._add(LaunchStep(kernel, given, grid))
+        return LaunchStep(kernel, given, grid)
 
     def _launch_loaded(self, kernel: ForeignKernel, args: tuple[Any, ...], shape: tuple[Any, Any, int, bool]) -> None:
         self._add(LoadedStep(kernel, tuple(kept(value) for value in args), shape))
@@ -173,8 +189,9 @@ class Recorder(native.Replayer):
         self._check_recording()
         self._add(step)
 
-    def _add(self, *steps: Step | RepeatStep) -> None:
-        """Record all of the steps or none: an error in a step is raised where it is recorded."""
+    def _add(self, *steps: Step | RepeatStep, are_rows: bool = False) -> None:
+        """Record all of the steps or none: an error in a step is raised where it is recorded, with its number among
+        rows."""
         if any(each.dropped for each in self._open):
             return
         communicates = any(isinstance(step, CollectiveStep) for step in steps)
@@ -184,22 +201,28 @@ class Recorder(native.Replayer):
                 "a Python loop"
             )
         values, bound = self._values, {}
-        for place, step in enumerate(steps, len(self._steps)):
-            for value in step.operands:
-                if isinstance(value, Temporary):
-                    value.check_owner(self)
-            if isinstance(step, RepeatStep):
-                continue
-            if not step.symbols:
-                parameters = try_out(step, {})
-                if not has_temporaries(step):
-                    bound[place] = parameters
-                continue
-            values = with_defaults(step, values)
-            if all(symbol.name in values for symbol in step.symbols):
-                try_out(step, values)
-            else:
-                step.check()
+        place = first = len(self._steps)
+        try:
+            for place, step in enumerate(steps, first):
+                for value in step.operands:
+                    if isinstance(value, Temporary):
+                        value.check_owner(self)
+                if isinstance(step, RepeatStep):
+                    continue
+                if not step.symbols:
+                    parameters = try_out(step, {})
+                    if not has_temporaries(step):
+                        bound[place] = parameters
+                    continue
+                values = with_defaults(step, values)
+                if all(symbol.name in values for symbol in step.symbols):
+                    try_out(step, values)
+                else:
+                    step.check()
+        except (TypeError, ValueError, OverflowError) as error:
+            if are_rows:
+                raise type(error)(f"row {place - first}: {error}") from error
+            raise
         self._values = values
         self._bound.update(bound)
         self._steps += steps

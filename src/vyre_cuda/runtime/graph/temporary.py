@@ -82,11 +82,10 @@ class Temporary(DeviceArray):
 
     def _copy_from(self, data: Any, offset: Any) -> None:
         graph = self._recording("copy_from()")
-        if not 0 <= offset <= self.count:
-            raise ValueError(f"element {offset} of an array of {self.count}")
+        to = self._from(offset)
         if not isinstance(data, (DeviceArray, np.ndarray, Symbol)):
             raise TypeError(f"a recorded copy takes an array, not {type_name(data)}")
-        graph._copy(self._flat(offset, self.count), data)
+        graph._copy(to, data)
 
     def _numpy(self, out: Any) -> NoReturn:
         self._alive()

@@ -15,7 +15,7 @@ from vyre_cuda._native.call.prepared import Arguments
 from vyre_cuda._native.core.context import Stream
 from vyre_cuda._native.memory.adopted import named_stream
 from vyre_cuda._native.memory.memory import find_pinned
-from vyre_cuda.errors import FREED, type_name
+from vyre_cuda.errors import FREED, counted, type_name
 from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.call.geometry import launch_geometry, wider_index
 from vyre_cuda.ir.call.sizes import Extents, value_words
@@ -195,7 +195,7 @@ def _checked(device: Device, program: Program, what: str, parameter: Parameter, 
 
 def all_parameters(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     names = [parameter.name for parameter in program.parameters]
-    takes = f"{program.name} takes {len(names)} parameters here ({', '.join(names)})"
+    takes = f"{program.name} takes {counted(len(names), 'parameter')} here ({', '.join(names)})"
     if len(args) > len(names):
         raise TypeError(f"{takes}, {len(args)} given{calls.consts_hint(program)}")
     given = dict(zip(names, args, strict=False))

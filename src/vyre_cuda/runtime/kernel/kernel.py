@@ -19,6 +19,7 @@ from vyre_cuda._native.core.module import Module
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.descriptors.signature import Signature, known_rows, signature
 from vyre_cuda.errors import Error, Limit, RecordingError, type_name
+from vyre_cuda.ir.call.geometry import grid_axes
 from vyre_cuda.ir.core import limits
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
@@ -207,23 +208,28 @@ class Kernel(Dispatcher, Runs):
             raise ValueError(f"{other.program.name} is a kernel on another device: compile it on this one")
         return together.side_by_side(self, other, grid, other_grid)
 
-    def limits(self, grid: tuple[int, int, int] | None = None) -> list[Limit]:
+    def limits(self, grid: int | tuple[int, ...] | None = None) -> list[Limit]:
         """Every limit on a launch: what is required and what this device has.
 
         Parameters
         ----------
         grid
-            Blocks along x, y and z; None leaves out the limits of a grid.
+            The number of blocks, or a tuple of those along x, y and z; None leaves out the limits of a grid.
 
         Returns
         -------
         list[Limit]
             The limits.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Not a grid.
         """
         found = kernel_limits(self.device.properties, self.program.block, self.lowered, self.attributes)
         if grid is not None:
             cooperative = self.lowered.cooperative
-            found += grid_limits(self.device.properties, grid, self.attributes, cooperative=cooperative)
+            found += grid_limits(self.device.properties, grid_axes(grid), self.attributes, cooperative=cooperative)
         return found
 
     # ---- recording --------------------------------------------------------------------------------------------------
@@ -236,12 +242,16 @@ class Kernel(Dispatcher, Runs):
         graph = self.device._recorder()
         if graph is None:
             return self._watch_launch(args, kwargs, stream, grid)
+        self._refuse_recorded_stream(stream)
+        graph._launch(self, general.all_parameters(self.program, args, kwargs), grid)
+        return True
+
+    def _refuse_recorded_stream(self, stream: Any) -> None:
+        """Raise RecordingError for a stream of a launch that is recorded."""
         if stream is not None:
             raise RecordingError(
                 f"{self.program.name}: a recorded launch cannot have a stream of its own; give the stream to replay()"
             )
-        graph._launch(self, general.all_parameters(self.program, args, kwargs), grid)
-        return True
 
     # ---- watching ---------------------------------------------------------------------------------------------------
 

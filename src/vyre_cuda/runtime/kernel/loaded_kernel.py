@@ -14,7 +14,7 @@ from vyre_cuda._native.core.context import Stream, refuse_pickle
 from vyre_cuda._native.core.module import Module, is_binary
 from vyre_cuda.codegen.core.target import LARGE_PARAMETER_BYTES
 from vyre_cuda.descriptors.signature import PARAMETER_KINDS, ROLES, width_of
-from vyre_cuda.errors import RecordingError, UnsupportedError, type_name
+from vyre_cuda.errors import RecordingError, UnsupportedError, counted, type_name
 from vyre_cuda.ir.core.limits import MAX_PARAMETERS
 from vyre_cuda.ir.core.nodes import AXES
 from vyre_cuda.ir.core.scalars import bits_of
@@ -380,6 +380,6 @@ def _names_of(data: bytes) -> str:
 def _confirm(name: str, parameters: Sequence[ForeignParameter], told: list[tuple[int, int]]) -> None:
     if [(parameter.offset, parameter.size) for parameter in parameters] == told:
         return
-    ours = ", ".join(f"{p.word} ({p.size} bytes at {p.offset})" for p in parameters) or "nothing"
-    theirs = ", ".join(f"{size} bytes at {offset}" for offset, size in told) or "nothing"
+    ours = ", ".join(f"{p.word} ({counted(p.size, 'byte')} at {p.offset})" for p in parameters) or "nothing"
+    theirs = ", ".join(f"{counted(size, 'byte')} at {offset}" for offset, size in told) or "nothing"
     raise ValueError(f"kernel {name} takes {theirs}; the signature says {ours}")

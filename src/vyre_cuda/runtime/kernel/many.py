@@ -16,7 +16,7 @@ from vyre_cuda.errors import type_name
 from vyre_cuda.ir.core.nodes import Parameter
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.runtime.base.range_names import RESIDENT
-from vyre_cuda.runtime.kernel.arguments import device_arguments
+from vyre_cuda.runtime.kernel.arguments import all_parameters, device_arguments
 from vyre_cuda.runtime.kernel.rows_entry import Entry, clearing_of
 
 if TYPE_CHECKING:
@@ -29,9 +29,10 @@ def launch_many(kernel: Kernel, rows: Any, stream: Any, grid: Any) -> None:
     if kernel.device.context.recordings == 0:
         _launch(kernel, listed, stream, grid)
         return
-    if kernel.device._recorder() is not None:
-        for number, row in enumerate(listed):
-            _record(kernel, number, row, stream, grid)
+    graph = kernel.device._recorder()
+    if graph is not None:
+        kernel._refuse_recorded_stream(stream)
+        graph._launch_rows(kernel, [_values(kernel.program, number, row) for number, row in enumerate(listed)], grid)
         return
     watch = kernel.device._watch
     with watch.profiled(RESIDENT, kernel.program.name):
@@ -41,10 +42,11 @@ def launch_many(kernel: Kernel, rows: Any, stream: Any, grid: Any) -> None:
         _launch(kernel, listed, stream, grid)
 
 
-def _record(kernel: Kernel, number: int, row: Any, stream: Any, grid: Any) -> None:
+def _values(program: Program, number: int, row: Any) -> dict[str, Any]:
+    """The parameters of one row by name; what is wrong with it is raised with its number."""
     try:
-        args, kwargs = taken_apart(kernel.program, row)
-        kernel.launch(*args, stream=stream, grid=grid, **kwargs)
+        args, kwargs = taken_apart(program, row)
+        return all_parameters(program, args, kwargs)
     except (TypeError, ValueError, OverflowError) as error:
         raise type(error)(f"row {number}: {error}") from error
 
@@ -122,7 +124,10 @@ def rows_of(program: Program, parameters: Sequence[Parameter], rows: Any) -> tup
 def _from_columns(program: Program, names: Sequence[str], columns: Mapping[str, Any]) -> tuple[Any, ...]:
     """What is not a list, tuple or array of one axis is the same in all rows."""
     if set(columns) != set(names):
-        raise TypeError(f"{program.name} takes the columns {', '.join(names)}, not {', '.join(map(str, columns))}")
+        missing = [name for name in names if name not in columns]
+        unknown = [str(name) for name in columns if name not in names]
+        wrong = f"missing: {', '.join(missing)}" if missing else f"there is no {', '.join(unknown)}"
+        raise TypeError(f"{program.name} takes the columns {', '.join(names)}; {wrong}")
     lengths = {name: len(columns[name]) for name in names if _is_column(columns[name])}
     if not lengths:
         raise ValueError(f"{program.name}: no column says how many rows there are; one must be a list, tuple or array")

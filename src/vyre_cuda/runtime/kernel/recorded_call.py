@@ -11,7 +11,7 @@ from vyre_cuda._native.call.record import Recorded
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda._native.memory import memory
-from vyre_cuda.errors import Error
+from vyre_cuda.errors import Error, counted
 from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.call.walked import walks
 from vyre_cuda.ir.core.nodes import Const, Parameter, Scalar, Size
@@ -88,7 +88,7 @@ class RecordedCall(Recorded):
 
     def _ordered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         names = [parameter.name for parameter in self._parameters]
-        takes = f"{self._kernel.program.name} takes {len(names)} arguments ({', '.join(names)})"
+        takes = f"{self._kernel.program.name} takes {counted(len(names), 'argument')} ({', '.join(names)})"
         if len(args) > len(names):
             raise TypeError(f"{takes}, {len(args)} given by position")
         given = dict.fromkeys(names, self.KEEP) | dict(zip(names, args, strict=False))
@@ -115,7 +115,7 @@ class RecordedCall(Recorded):
         name = self._parameters[position].name
         if isinstance(value, np.ndarray) and value.size != self._sizes[name]:
             raise ValueError(
-                f"{self._kernel.program.name}: {name} has {value.size} elements and was recorded with "
+                f"{self._kernel.program.name}: {name} has {counted(value.size, 'element')} and was recorded with "
                 f"{self._sizes[name]}; record again for other sizes"
             )
         call = self._bound({name: value})

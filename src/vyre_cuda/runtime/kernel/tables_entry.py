@@ -11,7 +11,7 @@ from vyre_cuda._native.core.module import Module, link
 from vyre_cuda.cache.digest import key_of
 from vyre_cuda.codegen.emit import rows
 from vyre_cuda.descriptors.signature import PARAMETER_KINDS, ROLES
-from vyre_cuda.errors import DriverError, UnsupportedError
+from vyre_cuda.errors import DriverError, UnsupportedError, counted
 from vyre_cuda.later import later
 from vyre_cuda.records import FrozenRecord
 from vyre_cuda.runtime.base.properties import KernelAttributes
@@ -133,5 +133,8 @@ def _too_large(entry: PreparedKernel, kernels: Sequence[Kernel], blocks: int) ->
     multiprocessors = kernels[0].device.properties.multiprocessor_count
     needed = min(-(-blocks // multiprocessors), min(each.resident_blocks for each in apart))
     if made.resident_blocks < needed:
-        return f"of one kernel for all {made.resident_blocks} blocks would fit a multiprocessor, of each {needed}"
+        return (
+            f"a multiprocessor would hold {counted(made.resident_blocks, 'block')} of one kernel for all, but {needed} "
+            "of each"
+        )
     return ""

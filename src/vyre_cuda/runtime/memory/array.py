@@ -10,7 +10,7 @@ import numpy as np
 
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.memory.memory import Buffer, Span
-from vyre_cuda.errors import FREED, RecordingError
+from vyre_cuda.errors import FREED, RecordingError, counted, type_name
 from vyre_cuda.ir.core.scalars import bits_of
 from vyre_cuda.ir.core.types import Type, by_dtype
 from vyre_cuda.later import later
@@ -157,7 +157,7 @@ class DeviceArray(Span):
         )
 
     def __repr__(self) -> str:
-        state = f"{self.count} elements" if self.ndim == 1 else f"of shape {self.shape}"
+        state = counted(self.count, "element") if self.ndim == 1 else f"of shape {self.shape}"
         state = "freed" if self.is_freed else state
         return f"<vyre_cuda.DeviceArray {self.dtype} {state} on {self.device.properties.name}>"
 
@@ -181,9 +181,7 @@ class DeviceArray(Span):
         buffer = self._alive()
         graph = self.device._recorder()
         if graph is not None:
-            if not 0 <= offset <= self.count:
-                raise ValueError(f"element {offset} of an array of {self.count}")
-            graph._copy(self._flat(offset, self.count), data)
+            graph._copy(self._from(offset), data)
             return
         if isinstance(data, Symbol):
             raise RecordingError(f"symbol {data.name} is used outside a recording: pass an array there")
@@ -208,19 +206,26 @@ class DeviceArray(Span):
         """The byte offset in the buffer of `count` elements starting at element `offset`."""
         if dtype != self.dtype:
             raise TypeError(f"{what} of {dtype} with an array of {self.dtype}: convert one of them first")
-        for number in (offset, count):
-            if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-                raise TypeError(f"{what}: an offset or a count of type {type(number).__name__}; an int is needed")
-        if offset < 0 or count < 0 or offset + count > self.count:
-            raise ValueError(f"{what}: {count} elements from element {offset} on, of an array of {self.count}")
+        check_number(what, "offset", offset)
+        check_number(what, "count", count)
+        if offset + count > self.count:
+            part = f"{counted(count, 'element')} from element {offset} on"
+            raise ValueError(f"{what} of {part}: the array has {counted(self.count, 'element')}")
         return self.offset + int(offset) * self.dtype.itemsize
+
+    def _from(self, offset: int) -> DeviceArray:
+        """The elements from `offset` on, which a recorded copy writes."""
+        check_number("copy_from", "offset", offset)
+        if offset > self.count:
+            raise ValueError(f"copy_from element {offset} on: the array has {counted(self.count, 'element')}")
+        return self._flat(int(offset), self.count)
 
     def _checked(self, out: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
         transfers.require_array("out=", out)
         if out.dtype != self.dtype:
             raise TypeError(f"out is an array of {out.dtype}; it needs {self.dtype}")
         if out.size != self.count:
-            raise ValueError(f"out has {out.size} elements, the array {self.count}")
+            raise ValueError(f"out has {counted(out.size, 'element')}; the array has {self.count}")
         if not (out.flags.c_contiguous and out.flags.writeable):
             raise ValueError("out must be C-contiguous and writable")
         return out
@@ -250,7 +255,7 @@ class DeviceArray(Span):
             graph._fill(self, value)
             return
         if isinstance(value, Symbol):
-            raise RecordingError(f"symbol {value.name} is used outside a recording: pass an array there")
+            raise RecordingError(f"symbol {value.name} is used outside a recording: pass a number there")
         bits, size = bits_of(self.type, value), self.dtype.itemsize
         if size <= 4 or bits & 0xFFFFFFFF == bits >> 32:
             buffer.fill(self.offset, bits & 0xFFFFFFFF, min(size, 4), self.nbytes)
@@ -362,6 +367,14 @@ class DeviceArray(Span):
 
 for _name in _ABSENT:
     setattr(DeviceArray, _name, _Absent(_name))
+
+
+def check_number(what: str, name: str, number: Any) -> None:
+    """Raise TypeError or ValueError for what is not a number of elements."""
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+        raise TypeError(f"{what}: the {name} is {type_name(number)}; it must be an int")
+    if number < 0:
+        raise ValueError(f"{what}: the {name} is {number}; it must be 0 or more")
 
 
 def dtype_of(type_: Type) -> np.dtype[Any]:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from vyre_cuda.errors import type_name
+from vyre_cuda.errors import ResourceError, counted, type_name
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -28,6 +28,13 @@ def checked(shape: Any) -> Shape:
     return tuple(map(int, extents))
 
 
+def require_possible(shape: Shape, dtype: np.dtype[Any]) -> None:
+    """Raise ResourceError for an array that no address space has room for."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    if max((nbytes, *shape)) >= 1 << 63:
+        raise ResourceError(f"an array of {dtype} of shape {shape} has {nbytes} bytes; no device has as much memory")
+
+
 def reshaped(count: int, shape: tuple[Any, ...]) -> Shape:
     """The shape that `reshape` asks for, in which one extent may be -1. ValueError if it has another count."""
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
@@ -42,7 +49,7 @@ def reshaped(count: int, shape: tuple[Any, ...]) -> Shape:
     if open_axes and known:
         extents[open_axes[0]] = count // known
     if math.prod(extents) != count:
-        raise ValueError(f"an array of {count} elements cannot have the shape {shape}")
+        raise ValueError(f"an array of {counted(count, 'element')} cannot have the shape {shape}")
     return tuple(extents)
 
 
@@ -54,7 +61,8 @@ def selected(shape: Shape, index: Any) -> tuple[int, Shape]:
     """
     parts = index if isinstance(index, tuple) else (index,)
     if len(parts) > len(shape):
-        raise IndexError(f"{len(parts)} indices for an array with {len(shape)} axes")
+        given, axes = counted(len(parts), "index", "indices"), counted(len(shape), "axis", "axes")
+        raise IndexError(f"{given} for an array with {axes}")
     start, rest = 0, math.prod(shape)
     for axis, part in enumerate(parts):
         rest = rest // shape[axis] if shape[axis] else math.prod(shape[axis + 1 :])
@@ -80,6 +88,8 @@ def _position(part: Any, axis: int, shape: Shape) -> int:
     extent = shape[axis]
     position = int(part) + extent if part < 0 else int(part)
     if not 0 <= position < extent:
-        what = f"an array of {extent} elements" if len(shape) == 1 else f"axis {axis} of an array of shape {shape}"
+        what = f"axis {axis} of an array of shape {shape}"
+        if len(shape) == 1:
+            what = f"an array of {counted(extent, 'element')}"
         raise IndexError(f"index {part} is out of range for {what}")
     return position

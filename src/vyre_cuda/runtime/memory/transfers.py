@@ -5,14 +5,14 @@ Everything is checked before anything is touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda._native.memory.memory import Buffer, Span, Transfers
-from vyre_cuda.errors import type_name
+from vyre_cuda.errors import counted, type_name
 from vyre_cuda.later import later
 from vyre_cuda.runtime.base.elsewhere import elsewhere
 from vyre_cuda.runtime.base.range_names import READBACK, UPLOAD
@@ -54,7 +54,7 @@ def upload_item(
 ) -> tuple[Buffer, int, Host]:
     """The item of `upload` for (array[, element offset], data)."""
     if not isinstance(item, tuple) or len(item) not in (2, 3):
-        raise TypeError("upload takes tuples (array, data) or (array, element offset, data)")
+        raise TypeError(f"upload takes tuples (array, data) or (array, element offset, data), not {_item_given(item)}")
     array, offset, data = item if len(item) == 3 else (item[0], 0, item[1])
     buffer = _buffer(device, "upload", array)
     require_array("upload", data)
@@ -64,20 +64,24 @@ def upload_item(
 def download_item(device: Device, item: tuple[DeviceArray, int, int]) -> tuple[Buffer, int, Host]:
     """The item of `download` for (array, element offset, count)."""
     if not isinstance(item, tuple) or len(item) != 3:
-        raise TypeError("download takes tuples (array, element offset, count)")
+        raise TypeError(f"download takes tuples (array, element offset, count), not {_item_given(item)}")
     array, offset, count = item
     buffer = _buffer(device, "download", array)
     start = array._place("download", array.dtype, offset, count)
     return buffer, start, device._result((int(count),), array.dtype)
 
 
+def _item_given(item: Any) -> str:
+    return f"a tuple of {len(item)}" if isinstance(item, tuple) else type_name(item)
+
+
 def _ranges(items: list[tuple[Buffer, int, Host]]) -> str:
-    return "1 range" if len(items) == 1 else f"{len(items)} ranges"
+    return counted(len(items), "range")
 
 
 def listed(what: str, items: Iterable[Any]) -> list[Any]:
-    """The items as a list; an array or a tuple is refused."""
-    if isinstance(items, (np.ndarray, tuple)):
+    """The items as a list; what is not a list or other iterable of tuples is refused, as is one tuple alone."""
+    if isinstance(items, (np.ndarray, tuple, str, bytes, Mapping)) or not isinstance(items, Iterable):
         raise TypeError(f"{what} takes a list of tuples, not {type_name(items)}")
     return list(items)
 
