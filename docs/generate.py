@@ -161,11 +161,11 @@ _INTRODUCTION = """# Conformance
 
 A cell is the number of elements that were compared bit for bit, and found equal, for an op and a type.
 Any NaN counts as equal to any other, because the sign and payload of a computed NaN are unspecified; for ops that \
-only move bits (`copysign`, `where`, `bitcast`, and `signbit`, which reads one) these are compared too.
+only move bits (`copysign`, `where` and `bitcast`), and for `signbit`, which reads one, these are compared too.
 Operands are combinations of edge values (zeros, ones, extremes, subnormals, infinities, NaN, powers of two and their \
 neighbors) and random bit patterns.
-A cell is empty if the op does not exist for the type, or, of a table of `bf16`, because NumPy alone has no such \
-array; **none** marks a cell without a comparison.
+A cell is empty if the op does not exist for the type; the cell for tables of `bf16` is empty because NumPy itself \
+has no such arrays; **none** marks a cell without a comparison.
 
 To record a run:
 
@@ -179,12 +179,13 @@ Each rule by which expressions are [rewritten](programs.md#what-is-rewritten) ha
 """
 _RULES = """## Rewriting rules
 
-Each rule holds for all numbers of 8 bits, which a test tries one by one; for wider types the solver z3 proves it, but \
-for some rules with products, quotients or remainders, for which `tests/unit/terms_rules/test_proofs.py` says why they \
-hold.
-Programs are grown from the left side of each rule, for each of its types, and compared with the interpreter, operand \
-by operand; counted are distinct expressions in which the rule fired, so that its result is what the kernel computes.
-A row has the type with the fewest of them, and the results of all types; none of them differed.
+Each rule holds for all numbers of 8 bits, which a test tries one by one; for wider types the solver z3 proves it, \
+except for some rules with products, quotients or remainders, for which `tests/unit/terms_rules/test_proofs.py` says \
+why they hold.
+Programs are grown from the left side of each rule, for each of its types, and their results are compared with the \
+interpreter's, operand by operand.
+The table counts distinct expressions in which the rule fired, so that the kernel computes its result: the number of \
+the type that has the fewest, and the results of all types; none of them differed.
 The run was `python -m tests.device.numerics.grown_rules --device cuda --fired 10000`, on {device}, on {date} \
 (`benchmarks/results/{name}`).
 
