@@ -64,8 +64,8 @@ vyc_status vyc__fail_assert(uint64_t report, uint64_t index, uint64_t tag, const
   record.report_index = index;
   record.tag = tag;
   snprintf(record.message, sizeof record.message,
-           "kernel %s: check %" PRIu64 " failed in thread %" PRIu64, kernel, report & 0xfffffu,
-           report >> 20);
+           "kernel %s: check %" PRIu64 " failed in thread %" PRIu64, kernel,
+           report & ((UINT64_C(1) << VYC_SITE_BITS) - 1), report >> VYC_SITE_BITS);
   return VYC_E_ASSERT;
 }
 

@@ -38,8 +38,14 @@ __attribute__((format(printf, 5, 6), cold)) vyc_status vyc__fail_driver(vyc_stat
                                                                         const char *name,
                                                                         const char *format, ...);
 
+/* Of a report of a failed check: below these the site, above them the linear number of the thread.
+ */
+#define VYC_SITE_BITS 20u
 __attribute__((cold)) vyc_status vyc__fail_assert(uint64_t report, uint64_t index, uint64_t tag,
                                                   const char *kernel);
+
+/* The ending of a noun behind its number: "1 element", "2 elements". */
+#define VYC_S(number) ((number) == 1 ? "" : "s")
 
 /* Add to the record which launches had not ended. */
 void vyc__fail_launches(const char *launches);

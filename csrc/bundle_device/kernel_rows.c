@@ -9,8 +9,9 @@
 
 /* What every entry takes (vyc_prepared_launch_many, vyc_graph_add_tables): the table, then scalars
  * of 32 bits, and then the arrays in places. */
-enum { ADDRESS_BYTES = 8, ROW_BYTES = 16, WORDS = 5, WORD_BYTES = 4 };
-_Static_assert(VYC_MOST_ENTRY_ARRAYS == VYC_MOST_PLACES, "what a file may have can be launched");
+enum { ADDRESS_BYTES = 8, ROW_BYTES = 16, WORDS = VYC_ROW_SCALARS, WORD_BYTES = 4 };
+_Static_assert(VYC_MOST_ENTRY_ARRAYS == VYC_MOST_PLACES && VYC_MOST_OF_ENTRY == VYC_MOST_TABLES,
+               "what a file may have can be launched");
 
 typedef struct block {
   vyc_parameter parameters[1 + WORDS + VYC_MOST_OF_ENTRY + VYC_MOST_ENTRY_ARRAYS];

@@ -2,10 +2,11 @@
 #include <string.h>
 
 #include "room.h"
+#include "worker/room.h"
 
 /* As in codegen/emit/resident.py: the entries that read the slots of this version. */
 #define ENTRY "vyre_worker_2"
-#define MOST 65u /* kernels of a worker, and the one that clears */
+#define MOST (VYC_WORKER_MOST_KERNELS + 1u) /* with the kernel that clears */
 
 static vyc_status load_kernels(vyc_bundled_kernel **kernels_out, const vyc_bundled_kernel *entry,
                                vyc_context *context, vyc_bundle *bundle) {
@@ -41,11 +42,12 @@ static vyc_status load(vyc_worker **worker_out, vyc_bundled_kernel **kernels_out
   vyc_bundled_kernel *kernels[MOST] = {NULL};
   const uint32_t count = vyc__bundled_parameters(entry);
   if (count < 2 || count > MOST)
-    return vyc__fail(VYC_E_FORMAT, "worker", "worker %s has %u kernels", name, count);
+    return vyc__fail(VYC_E_FORMAT, "worker", "worker %s names %u kernels; it must name 2 to %u",
+                     name, count, MOST);
   if (count - 1 != kernel_count)
     return vyc__fail(VYC_E_INVALID, "worker",
-                     "worker %s has %u kernels, not %u: give room for each", name, count - 1,
-                     kernel_count);
+                     "worker %s has %u kernel%s, not %u: give room for each", name, count - 1,
+                     VYC_S(count - 1), kernel_count);
   if (strcmp(vyc__bundled_code_entry(entry), ENTRY) != 0)
     return vyc__fail(VYC_E_UNSUPPORTED, "worker",
                      "worker %s was written by another version, whose workers take other calls: "

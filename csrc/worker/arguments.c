@@ -5,7 +5,6 @@
 
 #define CLEAR_MOST (WORKER_ROOM - 1)
 #define SLAB_LEAST UINT64_C(16384) /* bytes */
-#define UNSPECIFIED_BYTE 0xa5 /* as VYC_UNSPECIFIED_BYTE of submissions */
 
 static vyc_status count_slab(const vyc_prepared *prepared, const vyc_run *run,
                              uint64_t *bytes_out) {
@@ -36,7 +35,7 @@ static void stage(vyc_worker_call *call, const vyc_run *run, uint32_t i, uint64_
   if (binding->role != VYC_ROLE_OUT)
     memcpy(at, argument->data, bytes);
   else if (vyc__leaves_gaps(prepared, i, run))
-    memset(at, (binding->flags & VYC_BINDING_UNSPECIFIED) != 0 ? UNSPECIFIED_BYTE : 0, bytes);
+    memset(at, (binding->flags & VYC_BINDING_UNSPECIFIED) != 0 ? VYC_UNSPECIFIED_BYTE : 0, bytes);
   if (binding->role != VYC_ROLE_IN)
     call->results[call->result_count++] = (struct worker_result){argument->result, at, bytes};
 }
@@ -59,10 +58,11 @@ static bool waits_here(const vyc_worker_call *call) { return call->worker->ring_
  * stream is asked once for all. */
 static vyc_status wait_or_order(vyc_worker_call *call, vyc_buffer *buffer, int64_t timeout_ns) {
   if (VYC_UNLIKELY(buffer->source != NULL))
-    return vyc__fail(VYC_E_UNSUPPORTED, "worker",
-                     "kernel %s: memory of another library with a stream of its own: launch the "
-                     "kernel on it, or copy it",
-                     call->prepared->name);
+    return vyc__fail(
+        VYC_E_UNSUPPORTED, "worker",
+        "kernel %s: an array of another library is used on a stream of its own: launch the "
+        "kernel on it, or copy it",
+        call->prepared->name);
   struct worker_take *taken = &call->takes[call->take_count];
   if (VYC_UNLIKELY(vyc__buffer_main_take(buffer, &taken->take))) {
     taken->buffer = buffer;
@@ -74,7 +74,8 @@ static vyc_status wait_or_order(vyc_worker_call *call, vyc_buffer *buffer, int64
   vyc_context *context = buffer->child.context;
   VYC_TRY(vyc__worker_enter(context, call->scope));
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
-  /* Who is about to mark the buffer does so during this call, with which there is no order. */
+  /* A thread that is about to mark the buffer does so during this call, so there is no order
+   * between the two. */
   const bool waits = comes || waits_here(call);
   vyc_status status = vyc__slots_finish(context, marks, &buffer->far, waits ? timeout_ns : 0);
   if (status == VYC_NOT_READY)

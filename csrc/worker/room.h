@@ -4,6 +4,8 @@
 
 #include "submission/room.h"
 
+#define VYC_WORKER_MOST_KERNELS 64u /* as in codegen/worker.py */
+
 /* Nobody launches a worker of the context: those that run end after the calls that they have. After
  * the context's time limit this returns all the same. The error record is unchanged. */
 void vyc__workers_stop(vyc_context *context);

@@ -90,11 +90,10 @@ static vyc_status check_kernel(const vyc_prepared *kernel, const vyc_prepared *e
   VYC_REQUIRE_IN("worker", kernel != NULL);
   VYC_REQUIRE_IN("worker", kernel->child.context == entry->child.context);
   if (kernel->has_report || kernel->cooperative || kernel->has_barrier || kernel->prints)
-    return vyc__fail(
-        VYC_E_UNSUPPORTED, "worker",
-        "kernel %s has checks, barriers of the grid or prints, which a worker does not run: "
-        "launch it",
-        kernel->name);
+    return vyc__fail(VYC_E_UNSUPPORTED, "worker",
+                     "kernel %s has checks, grid barriers or prints, which a worker cannot run: "
+                     "launch it",
+                     kernel->name);
   VYC_REQUIRE_IN("worker", kernel->parameter_bytes <= WORKER_MORE_BYTES);
   return VYC_OK;
 }
@@ -105,14 +104,16 @@ static vyc_status check_times(const vyc_worker_desc *desc) {
   const uint64_t busy_ns = desc->busy_ns;
   if (busy_ns == 0 || (busy_ns >= WORKER_BUSY_LEAST_NS && busy_ns <= INT64_MAX)) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, "worker",
-                   "busy_ns is %llu: give 0 for %llu, or from %llu to the largest int64_t",
+                   "busy_ns is %llu: give 0, which means %llu, or a value from %llu to INT64_MAX",
                    (unsigned long long)busy_ns, (unsigned long long)WORKER_BUSY_NS,
                    (unsigned long long)WORKER_BUSY_LEAST_NS);
 }
 
 static vyc_status check_desc(const vyc_prepared *entry, const vyc_worker_desc *desc) {
   VYC_REQUIRE_IN("worker", desc != NULL && desc->struct_size >= sizeof *desc);
-  VYC_REQUIRE_IN("worker", desc->kernel_count >= 1 && desc->kernel_count <= 64);
+  if (desc->kernel_count < 1 || desc->kernel_count > VYC_WORKER_MOST_KERNELS)
+    return vyc__fail(VYC_E_INVALID, "worker", "kernel_count is %u: a worker has 1 to %u kernels",
+                     desc->kernel_count, VYC_WORKER_MOST_KERNELS);
   VYC_REQUIRE_IN("worker", desc->kernels != NULL);
   VYC_TRY(check_times(desc));
   VYC_REQUIRE_IN("worker", desc->blocks <= WORKER_MOST_BLOCKS);
