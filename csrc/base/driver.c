@@ -198,7 +198,7 @@ vyc_status vyc_driver_device_name(vyc_driver *driver, char *name_out, size_t nam
   if (result == CUDA_SUCCESS) return VYC_OK;
   const char *name = vyc__driver_result_name(driver, result);
   return vyc__fail_driver(VYC_E_UNAVAILABLE, "cuDeviceGetName", (int32_t)result, name,
-                          "no device %d; the driver has %d (%s)", ordinal, driver->device_count,
+                          "no device %d: the driver has %d (%s)", ordinal, driver->device_count,
                           name);
 }
 

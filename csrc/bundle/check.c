@@ -35,7 +35,8 @@ static bool is_intact(const vyc_bundle *bundle, const vyc_disk_header *header) {
 }
 
 static vyc_status check_header(const vyc_bundle *bundle, vyc_disk_header *header) {
-  VYC_DEMAND(bundle->size >= sizeof *header, "truncated header: %" PRIu64 " bytes", bundle->size);
+  VYC_DEMAND(bundle->size >= sizeof *header, "truncated header: %" PRIu64 " byte%s", bundle->size,
+             VYC_S(bundle->size));
   memcpy(header, bundle->bytes, sizeof *header);
   VYC_DEMAND(memcmp(header->magic, VYC_BUNDLE_MAGIC, sizeof header->magic) == 0,
              "not a bundle: the first bytes are wrong");
@@ -48,12 +49,12 @@ static vyc_status check_header(const vyc_bundle *bundle, vyc_disk_header *header
                      header->producer % 100, VYC_BUNDLE_FORMAT);
   VYC_DEMAND(header->format_version > 0, "the format is 0; the first one is 1");
   VYC_DEMAND(header->header_bytes == sizeof *header,
-             "the header has %u bytes, which is not its size", header->header_bytes);
+             "the header says that it has %u bytes, not %zu", header->header_bytes, sizeof *header);
   VYC_DEMAND(header->file_bytes == bundle->size,
              "the bundle should have %" PRIu64 " bytes and has %" PRIu64 ": truncated or extended",
              header->file_bytes, bundle->size);
   VYC_DEMAND(header->section_count <= (bundle->size - sizeof *header) / sizeof(vyc_disk_section),
-             "%u sections do not fit in the file", header->section_count);
+             "the file is too small for its %u sections", header->section_count);
   VYC_DEMAND(is_intact(bundle, header),
              "the digest differs: the bundle is damaged, so write it again");
   return VYC_OK;
@@ -89,14 +90,15 @@ static vyc_status check_sections(vyc_bundle *bundle, uint32_t count) {
            sizeof section);
     VYC_DEMAND(section.offset % 8 == 0 && section.offset >= end && section.offset <= bundle->size &&
                    section.bytes <= bundle->size - section.offset,
-               "section %u is not inside the file, after the previous one", i);
+               "section %u does not lie in the file, behind the one before it", i);
     end = section.offset + section.bytes;
     if (section.kind >= VYC_SECTION_KINDS || section.kind == 0) continue;
     vyc_table *table = &bundle->tables[section.kind];
     VYC_DEMAND(
         section.row_bytes == row_bytes[section.kind] && section.bytes % section.row_bytes == 0,
-        "section %u has rows of %u bytes, which is not the size of its rows", i, section.row_bytes);
-    VYC_DEMAND(table->rows == bundle->bytes, "section %u is there twice", i);
+        "section %u: rows of kind %u have %u bytes, not %u, and there is a whole number of them", i,
+        section.kind, row_bytes[section.kind], section.row_bytes);
+    VYC_DEMAND(table->rows == bundle->bytes, "section %u has the kind of an earlier one", i);
     *table = (vyc_table){bundle->bytes + section.offset, section.bytes / section.row_bytes};
   }
   return VYC_OK;

@@ -225,7 +225,8 @@ static bool end_rows(reader *r) {
   return whole;
 }
 
-/* What may be where, of repeats that are open, launches as one, and the other form. */
+/* Whether the step may stand here: it depends on the repeats that are open, on launches as one, and
+ * on the other form. */
 static bool is_placed(reader *r, const vyc_disk_graph_step *step, uint32_t *depth) {
   if (r->entry != NULL) return step->kind == VYC_STEP_END ? end_rows(r) : is_row(r, step);
   switch (step->kind) {
@@ -254,8 +255,9 @@ static vyc_status check_steps(reader *r) {
                "graph %s: step %u is invalid", r->name, i);
     VYC_DEMAND(is_placed(r, step, &depth), "graph %s: step %u is not in its place", r->name, i);
   }
-  VYC_DEMAND(depth == 0 && r->entry == NULL, "graph %s: %u loops or tables of launches have no end",
-             r->name, depth + (r->entry != NULL));
+  VYC_DEMAND(depth == 0 && r->entry == NULL,
+             "graph %s: loops or tables of launches without an end: %u", r->name,
+             depth + (r->entry != NULL));
   return VYC_OK;
 }
 
@@ -294,8 +296,8 @@ static vyc_status check_places(const reader *r, const vyc_disk_condition *rows, 
         vyc__bundle_row(r->bundle, VYC_SECTION_GRAPH_STEPS, range.first + i, sizeof *step);
     for (uint32_t v = 0; step->kind == VYC_STEP_ROWS && v < step->values.count; v++)
       VYC_DEMAND(has_condition(rows, count, value_at(r, step, v)->index),
-                 "graph %s: a symbol of the launches as one from step %u on has no condition",
-                 r->name, i);
+                 "graph %s: a symbol in the table of launches has no condition (step %u)", r->name,
+                 i);
   }
   return VYC_OK;
 }
@@ -322,7 +324,9 @@ static vyc_status check_conditions(const reader *r, uint32_t graph) {
 vyc_status vyc__bundle_graphs_check(const vyc_bundle *bundle, vyc_cursors *cursors) {
   const vyc_table *graphs = &bundle->tables[VYC_SECTION_GRAPHS];
   const char *before = "";
-  VYC_DEMAND(graphs->count <= UINT32_MAX, "%" PRIu64 " graphs", graphs->count);
+  VYC_DEMAND(graphs->count <= UINT32_MAX,
+             "there are %" PRIu64 " graphs, and at most %u are possible", graphs->count,
+             UINT32_MAX);
   for (uint32_t i = 0; i < graphs->count; i++) {
     reader r = {.bundle = bundle, .cursors = cursors};
     r.graph = vyc__bundle_row(bundle, VYC_SECTION_GRAPHS, i, sizeof *r.graph);

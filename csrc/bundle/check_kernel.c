@@ -270,8 +270,8 @@ static vyc_status check_kernel(const vyc_bundle *bundle, vyc_cursors *cursors, u
                  is_index_width(r.kernel->index_bits) && is_flags(r.kernel->flags),
              "kernel %s: its options are invalid", r.name);
   VYC_TRY(check_parameters(&r));
-  VYC_DEMAND(is_entry(&r) && is_clearing(&r),
-             "kernel %s: as an entry of other kernels it is invalid", r.name);
+  VYC_DEMAND(is_entry(&r) && is_clearing(&r), "kernel %s: invalid as an entry for other kernels",
+             r.name);
   VYC_TRY(check_shape(&r));
   VYC_TRY(check_known(&r, index));
   VYC_DEMAND(r.kernel->program.bytes > 0 &&
@@ -282,7 +282,9 @@ static vyc_status check_kernel(const vyc_bundle *bundle, vyc_cursors *cursors, u
 
 vyc_status vyc__bundle_kernels_check(const vyc_bundle *bundle, vyc_cursors *cursors) {
   const vyc_table *kernels = &bundle->tables[VYC_SECTION_KERNELS];
-  VYC_DEMAND(kernels->count <= MOST_KERNELS, "%" PRIu64 " kernels", kernels->count);
+  VYC_DEMAND(kernels->count <= MOST_KERNELS,
+             "there are %" PRIu64 " kernels, and at most %u are possible", kernels->count,
+             MOST_KERNELS);
   const char *before = "";
   for (uint32_t i = 0; i < kernels->count; i++) {
     VYC_TRY(check_kernel(bundle, cursors, i));

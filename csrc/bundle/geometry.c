@@ -137,8 +137,8 @@ static vyc_status agrees(const vyc_bundle *bundle, const vyc_disk_kernel *kernel
                      "extent %s is %" PRIu64 ", not %" PRIu64, vyc__bundle_text(bundle, p->name),
                      given, value);
   return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
-                   "%s has %" PRIu64 " elements, not %" PRIu64, vyc__bundle_text(bundle, p->name),
-                   given, value);
+                   "%s has %" PRIu64 " element%s, not %" PRIu64, vyc__bundle_text(bundle, p->name),
+                   given, VYC_S(given), value);
 }
 
 vyc_status vyc__bundle_sizes(const vyc_bundle *bundle, uint64_t *counts,
@@ -156,7 +156,7 @@ vyc_status vyc__bundle_sizes(const vyc_bundle *bundle, uint64_t *counts,
   for (uint32_t i = 0; i < kernel->parameters.count; i++)
     if (counts[i] > most_elements(kernel))
       return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
-                       "%s has %" PRIu64 " elements; indices of %u bits reach %" PRIu64,
+                       "%s has %" PRIu64 " elements, but indices of %u bits reach only %" PRIu64,
                        parameter_name(bundle, kernel, i), counts[i], kernel->index_bits,
                        most_elements(kernel));
   return VYC_OK;
@@ -183,7 +183,8 @@ vyc_status vyc__bundle_check_grid(const vyc_bundle *bundle, const vyc_disk_kerne
     const uint64_t threads = (uint64_t)grid[axis] * kernel->block[axis];
     if (VYC_UNLIKELY(threads > most_threads(kernel)))
       return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
-                       "a grid of %" PRIu64 " threads on axis %c; ids of %u bits count %" PRIu64,
+                       "the grid has %" PRIu64
+                       " threads on axis %c, but ids of %u bits reach only %" PRIu64,
                        threads, "xyz"[axis], kernel->index_bits, most_threads(kernel));
   }
   return VYC_OK;
@@ -202,11 +203,12 @@ vyc_status vyc__bundle_grid(const vyc_bundle *bundle, uint32_t grid[3],
     VYC_TRY(axis_of(bundle, &blocks[axis], &fits, kernel, axis, counts, scalars));
   const bool empty = blocks[0] == 0 || blocks[1] == 0 || blocks[2] == 0;
   if (!fits && !empty)
-    return vyc__fail(VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
-                     "a grid of %" PRIu64 " x %" PRIu64 " x %" PRIu64
-                     " blocks; CUDA allows 2147483647 x 65535 x 65535, and ids of %u bits limit "
-                     "the threads of an axis",
-                     blocks[0], blocks[1], blocks[2], kernel->index_bits);
+    return vyc__fail(
+        VYC_E_INVALID, vyc__bundle_text(bundle, kernel->name),
+        "the grid has %" PRIu64 " x %" PRIu64 " x %" PRIu64
+        " blocks, but CUDA allows only 2147483647 x 65535 x 65535, and ids of %u bits limit "
+        "the threads of an axis",
+        blocks[0], blocks[1], blocks[2], kernel->index_bits);
   for (uint32_t axis = 0; axis < 3; axis++) grid[axis] = empty ? 0 : (uint32_t)blocks[axis];
   return VYC_OK;
 }

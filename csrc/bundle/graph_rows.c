@@ -31,8 +31,8 @@ vyc_status vyc_bundle_graph_get(vyc_bundle *bundle, vyc_bundle_graph *graph_out,
 vyc_status vyc_bundle_graph_find(vyc_bundle *bundle, uint32_t *index_out, const char *name) {
   VYC_REQUIRE(bundle != NULL && index_out != NULL && name != NULL);
   const vyc_disk_range all = {0, (uint32_t)bundle->tables[VYC_SECTION_GRAPHS].count};
-  return vyc__bundle_find(bundle, index_out, "graph", name, VYC_SECTION_GRAPHS, all,
-                          sizeof(vyc_disk_graph));
+  const vyc_names names = {"graph", VYC_SECTION_GRAPHS, sizeof(vyc_disk_graph), all, NULL};
+  return vyc__bundle_find(bundle, index_out, name, &names);
 }
 
 vyc_status vyc_bundle_symbol_get(vyc_bundle *bundle, vyc_bundle_symbol *symbol_out, uint32_t graph,
@@ -63,8 +63,9 @@ vyc_status vyc_bundle_symbol_find(vyc_bundle *bundle, uint32_t *index_out, uint3
   VYC_REQUIRE(bundle != NULL && index_out != NULL && name != NULL);
   const vyc_disk_graph *of = NULL;
   VYC_TRY(vyc__bundle_graph(bundle, &of, graph));
-  return vyc__bundle_find(bundle, index_out, "symbol", name, VYC_SECTION_GRAPH_SYMBOLS, of->symbols,
-                          sizeof(vyc_disk_symbol));
+  const vyc_names names = {"symbol", VYC_SECTION_GRAPH_SYMBOLS, sizeof(vyc_disk_symbol),
+                           of->symbols, NULL};
+  return vyc__bundle_find(bundle, index_out, name, &names);
 }
 
 vyc_status vyc_bundle_array_get(vyc_bundle *bundle, vyc_bundle_array *array_out, uint32_t graph,

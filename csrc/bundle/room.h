@@ -33,11 +33,24 @@ vyc_disk_range vyc__bundle_conditions(const vyc_bundle *bundle, uint32_t graph);
 
 /* ---- bundle.c ---- */
 
-/* The number in the range of the row with this name, in a table whose rows begin with their names.
- * VYC_E_INVALID: there is none; the message lists those that there are. */
-vyc_status vyc__bundle_find(const vyc_bundle *bundle, uint32_t *index_out, const char *what,
-                            const char *name, uint32_t kind, vyc_disk_range range,
-                            size_t row_bytes);
+/* Rows of a table whose rows begin with their names. */
+typedef struct vyc_names {
+  const char *what; /* a row is, in messages */
+  uint32_t kind;
+  size_t row_bytes;
+  vyc_disk_range range;
+  /* Whether messages list the row; NULL: they list all. */
+  bool (*is_listed)(const vyc_bundle *bundle, uint32_t row);
+} vyc_names;
+
+/* The number in the range of the row with this name. VYC_E_INVALID: there is none; the message
+ * lists those that there are. */
+vyc_status vyc__bundle_find(const vyc_bundle *bundle, uint32_t *index_out, const char *name,
+                            const vyc_names *names);
+/* The number of a kernel or worker, which the caller then has to tell apart. In the message for an
+ * unknown name are only kernels or only workers, without those that the compiler added for them. */
+vyc_status vyc__bundle_find_kernel(const vyc_bundle *bundle, uint32_t *index_out, const char *name);
+vyc_status vyc__bundle_find_worker(const vyc_bundle *bundle, uint32_t *index_out, const char *name);
 
 vyc_bundle *vyc__bundle_retain(vyc_bundle *bundle);
 /* VYC_E_INVALID past the last kernel. */

@@ -178,13 +178,13 @@ vyc_status vyc_bundled_kernel_load(vyc_bundled_kernel **kernel_out, char *log_ou
   VYC_REQUIRE(context != NULL && bundle != NULL && name != NULL);
   uint32_t index = 0;
   VYC_TRY(vyc__check_usable(context));
-  VYC_TRY(vyc_bundle_kernel_find(bundle, &index, name));
+  VYC_TRY(vyc__bundle_find_kernel(bundle, &index, name));
   if (is_worker(bundle, index))
     return vyc__fail(VYC_E_UNSUPPORTED, "worker",
-                     "%s is a worker, not a kernel: vyc_bundled_worker_load loads it", name);
+                     "%s is a worker, not a kernel: load it with vyc_bundled_worker_load", name);
   if (vyc__bundle_is_entry(bundle, index))
     return vyc__fail(VYC_E_UNSUPPORTED, "kernel",
-                     "%s does many launches of other kernels: it is loaded with these", name);
+                     "%s is the entry for many launches of other kernels: load those", name);
   const vyc_compiler_log log = {log_out, log_bytes};
   VYC_TRY(vyc__bundled_load(kernel_out, log, context, bundle, index, tag));
   const vyc_status status = vyc__bundled_load_many(*kernel_out, context);
@@ -198,9 +198,10 @@ vyc_status vyc__bundled_entry_load(vyc_bundled_kernel **entry_out, vyc_context *
                                    vyc_bundle *bundle, const char *name) {
   uint32_t index = 0;
   VYC_TRY(vyc__check_usable(context));
-  VYC_TRY(vyc_bundle_kernel_find(bundle, &index, name));
+  VYC_TRY(vyc__bundle_find_worker(bundle, &index, name));
   if (!is_worker(bundle, index))
-    return vyc__fail(VYC_E_INVALID, "worker", "%s is a kernel, not a worker", name);
+    return vyc__fail(VYC_E_INVALID, "worker",
+                     "%s is a kernel, not a worker: load it with vyc_bundled_kernel_load", name);
   return vyc__bundled_load(entry_out, (vyc_compiler_log){NULL, 0}, context, bundle, index, 0);
 }
 
@@ -264,9 +265,10 @@ vyc_status vyc__bundled_resolve(const vyc_bundled_kernel *kernel, uint32_t grid[
   const uint32_t parameter_count = kernel->row->parameters.count;
   if (run->argument_count != kernel->buffers || run->scalar_count != kernel->scalars)
     return vyc__fail(VYC_E_INVALID, vyc__bundle_text(kernel->bundle, kernel->row->name),
-                     "%u arguments and %u scalars; kernel %s takes %u and %u", run->argument_count,
-                     run->scalar_count, vyc__bundle_text(kernel->bundle, kernel->row->name),
-                     kernel->buffers, kernel->scalars);
+                     "kernel %s takes %u array%s and %u scalar%s, not %u and %u",
+                     vyc__bundle_text(kernel->bundle, kernel->row->name), kernel->buffers,
+                     VYC_S(kernel->buffers), kernel->scalars, VYC_S(kernel->scalars),
+                     run->argument_count, run->scalar_count);
   VYC_REQUIRE_IN("run", run->arguments != NULL || kernel->buffers == 0);
   VYC_REQUIRE_IN("run", run->scalars != NULL || kernel->scalars == 0);
   for (uint32_t i = 0; i < parameter_count; i++) {
@@ -278,9 +280,9 @@ vyc_status vyc__bundled_resolve(const vyc_bundled_kernel *kernel, uint32_t grid[
     const vyc_disk_parameter *p = &kernel->parameters[i];
     if (p->role == VYC_ROLE_OUT && counts[i] != run->arguments[p->slot].count)
       return vyc__fail(VYC_E_INVALID, vyc__bundle_text(kernel->bundle, kernel->row->name),
-                       "out %s has %" PRIu64 " elements, not %" PRIu64,
+                       "out %s has %" PRIu64 " element%s, not %" PRIu64,
                        vyc__bundle_text(kernel->bundle, p->name), run->arguments[p->slot].count,
-                       counts[i]);
+                       VYC_S(run->arguments[p->slot].count), counts[i]);
   }
   if (run->grid[0] != 0 || run->grid[1] != 0 || run->grid[2] != 0) {
     memcpy(grid, run->grid, sizeof run->grid);

@@ -95,8 +95,8 @@ static vyc_status bind_copy(const vyc_replay *replay, vyc_bound *bound, const vy
   const vyc_argument from = argument_of(replay, meanings, &values[1]);
   if (from.count > to.count)
     return vyc__fail(VYC_E_INVALID, "replay",
-                     "a copy of %" PRIu64 " elements into an array of %" PRIu64, from.count,
-                     to.count);
+                     "a copy of %" PRIu64 " element%s does not fit into an array of %" PRIu64,
+                     from.count, VYC_S(from.count), to.count);
   bound->transfer = (vyc_graph_transfer){.struct_size = sizeof bound->transfer,
                                          .bytes = from.count * vyc__type_bytes(step->type),
                                          .to = to.buffer,
@@ -113,9 +113,9 @@ static vyc_status bind_fill(const vyc_replay *replay, vyc_bound *bound, const vy
   const uint64_t bits = bits_of(meanings, &values[1]);
   const uint32_t element_bytes = vyc__type_bytes(step->type);
   if (element_bytes == 8 && (uint32_t)bits != bits >> 32)
-    return vyc__fail(
-        VYC_E_UNSUPPORTED, "fill_64_bits",
-        "a fill with an 8-byte value whose halves differ; the device fills 32-bit words");
+    return vyc__fail(VYC_E_UNSUPPORTED, "fill_64_bits",
+                     "a recorded fill cannot write an 8-byte value whose halves differ, because "
+                     "the device fills 32-bit words: launch a kernel instead");
   bound->transfer = (vyc_graph_transfer){.struct_size = sizeof bound->transfer,
                                          .element_bytes = element_bytes == 8 ? 4 : element_bytes,
                                          .value = (uint32_t)bits,

@@ -14,7 +14,8 @@ static void meanings_drop(const vyc_replay *replay, vyc_meaning *meanings) {
 static vyc_status give(const vyc_replay *replay, vyc_meaning *meanings,
                        const vyc_symbol_value *value) {
   if (value->symbol >= replay->row->symbols.count)
-    return vyc__fail(VYC_E_INVALID, "replay", "no symbol %u: the graph has %u", value->symbol,
+    return vyc__fail(VYC_E_INVALID, "replay",
+                     "there is no symbol %u: the graph has %u, numbered from 0", value->symbol,
                      replay->row->symbols.count);
   vyc_meaning *meaning = &meanings[value->symbol];
   const vyc_disk_symbol *symbol = vyc__replay_symbol(replay, value->symbol);

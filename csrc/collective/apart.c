@@ -1,7 +1,7 @@
 /* Calls of NCCL that wait for other ranks without a limit: the begin of a communicator, and also
  * its end, even by an abort, because ranks of one machine end together; and what first needs ranks
- * to be connected. Each is made by a thread of its own; who runs out of time leaves a begin or an
- * end behind, and it cleans up if the call ever returns. */
+ * to be connected. Each is made by a thread of its own; a caller that runs out of time leaves that
+ * thread behind with a begin or an end, and it cleans up if the call ever returns. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <time.h>

@@ -14,7 +14,7 @@ vyc_status vyc__captured_check(const vyc_context *context) {
 }
 
 vyc_status vyc__communicator_check(vyc_communicator *c, const char *what) {
-  /* A close sets `closed` before the other, and before it takes the reason away. */
+  /* A close sets `closed` before `ended`, and before it takes the reason away. */
   const vyc_status status =
       atomic_load(&c->ended) ? vyc__context_fail_broken(c->child.context, what) : VYC_OK;
   if (VYC_LIKELY(!atomic_load(&c->closed))) return status;

@@ -17,7 +17,7 @@ static vyc_status give_all(vyc_communicator *c, const vyc_collective *all, uint3
   const int end = nccl->ncclGroupEnd();
   if (result == VYC_NCCL_SUCCESS) result = end;
   if (result == VYC_NCCL_SUCCESS) return VYC_OK;
-  VYC_TRY(vyc__communicator_check(c, "graph")); /* it was ended meanwhile, and that is why */
+  VYC_TRY(vyc__communicator_check(c, "graph")); /* if it was ended meanwhile, that is the reason */
   return vyc__nccl_failed(nccl, result, "ncclGroupEnd");
 }
 

@@ -37,9 +37,10 @@ static vyc_status check_side(const vyc_communicator *c, const vyc_collective *w,
   if (vyc__mul_overflows(w->count, parts, &all) || vyc__mul_overflows(all, bytes, &total) ||
       offset > buffer->bytes || total > buffer->bytes - offset)
     return vyc__fail(VYC_E_INVALID, name,
-                     "%s: %" PRIu64 " elements of %u bytes from byte %" PRIu64
-                     " of %s, which has %" PRIu64 " bytes",
-                     name, w->count * parts, bytes, offset, side, buffer->bytes);
+                     "%s: a range of %" PRIu64 " element%s of %u byte%s from byte %" PRIu64
+                     " does not fit in %s, which has %" PRIu64 " byte%s",
+                     name, w->count * parts, VYC_S(w->count * parts), bytes, VYC_S(bytes), offset,
+                     side, buffer->bytes, VYC_S(buffer->bytes));
   if (!vyc__is_aligned(buffer->address + offset, bytes))
     return vyc__fail(VYC_E_INVALID, name,
                      "%s: %s does not begin at a multiple of %u bytes: give another offset", name,
@@ -137,7 +138,8 @@ static vyc_status give_to_nccl(vyc_communicator *c, const vyc_collective *w, CUs
   const int result = vyc__nccl_give(c, w, stream);
   if (!vyc__is_starting) vyc__call_ends(c);
   if (result == VYC_NCCL_SUCCESS) return VYC_OK;
-  VYC_TRY(vyc__communicator_check(c, names[w->kind])); /* it was ended meanwhile: that is why */
+  VYC_TRY(vyc__communicator_check(c, names[w->kind])); /* if it was ended meanwhile, that is the
+                                                          reason */
   return vyc__nccl_failed(c->nccl, result, names[w->kind]);
 }
 

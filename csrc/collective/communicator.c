@@ -15,9 +15,9 @@ static vyc_status meet(vyc_nccl_comm *comm_out, vyc_context *context, const vyc_
   int result = 0;
   vyc_nccl_call *call = vyc__nccl_begin(context, nccl, id, rank, size);
   if (call == NULL)
-    return vyc__fail(
-        VYC_E_MEMORY, "communicator",
-        "no thread could be started: end some of the process, or raise its limit (ulimit -u)");
+    return vyc__fail(VYC_E_MEMORY, "communicator",
+                     "no thread could be started: end some threads of the process, or raise its "
+                     "limit (ulimit -u)");
   if (!vyc__nccl_await(call, timeout_ns, &result, comm_out))
     return vyc__fail(VYC_E_TIMEOUT, "communicator",
                      "rank %d of %d waited %.1f s for the other ranks, and some did not come: "

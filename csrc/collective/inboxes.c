@@ -110,7 +110,7 @@ static vyc_status check_members(vyc_communicator *const *members, uint32_t count
     VYC_REQUIRE_IN("one_shot", atomic_load(&members[i]->one_shot) == NULL);
     if (members[i]->child.context->driver->library != members[0]->child.context->driver->library)
       return vyc__fail(VYC_E_UNSUPPORTED, "one_shot",
-                       "the devices are of two drivers: open all with one");
+                       "the devices belong to two drivers: open all with one");
   }
   return VYC_OK;
 }

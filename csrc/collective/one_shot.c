@@ -56,7 +56,8 @@ vyc_status vyc__one_shot_check(const vyc_communicator *c, uint64_t most_bytes) {
   VYC_REQUIRE_IN("one_shot", most_bytes <= UINT32_MAX / 16);
   VYC_REQUIRE_IN("one_shot", atomic_load(&c->one_shot) == NULL);
   if (c->size <= (int32_t)VYC_ONE_SHOT_RANKS) return VYC_OK;
-  return vyc__fail(VYC_E_UNSUPPORTED, "one_shot", "%d ranks; at most %u are possible", c->size,
+  return vyc__fail(VYC_E_UNSUPPORTED, "one_shot",
+                   "the group has %d ranks, and at most %u are possible", c->size,
                    VYC_ONE_SHOT_RANKS);
 }
 
@@ -150,7 +151,7 @@ static vyc_status begin(vyc_communicator *c, vyc_one_shot *o, uint64_t calls, CU
   vyc_status status = VYC_LIKELY(!atomic_load(&g->ranks[c->rank].ended))
                           ? follow_last(c->child.context, o, stream)
                           : vyc__fail(VYC_E_COMMUNICATION, "all_reduce",
-                                      "a rank has left the group: make it again");
+                                      "a rank has left the group: make another group");
   if (VYC_LIKELY(status == VYC_OK))
     atomic_fetch_add(&g->ranks[c->rank].calls, calls);
   else

@@ -27,7 +27,7 @@ typedef struct vyc_inboxes {
     uint64_t inbox;
     vyc_claim claim; /* guards the rest */
     uint32_t *word; /* NULL: it has left */
-    bool is_told; /* that a rank which it needs has left */
+    bool is_told; /* its kernels were told that a rank which they need has left */
   } ranks[VYC_ONE_SHOT_RANKS];
 } vyc_inboxes;
 

@@ -32,7 +32,8 @@ struct vyc_communicator {
   int32_t rank, size;
   vyc_claim turn; /* of the thread that NCCL works for: it allows one call at a time */
   pthread_mutex_t lock; /* held over NCCL's calls, but not where a group ends, which may wait */
-  pthread_mutex_t look_lock; /* behind the other: held by a look at it, while `comm` must stay */
+  pthread_mutex_t look_lock; /* taken after `lock`: held while a thread looks at `comm`, which must
+                                stay */
   _Atomic bool ends; /* an abort or a close has begun */
   _Atomic bool ended; /* aborted or closed; `comm` is gone then */
   _Atomic(vyc_nccl_call *) ending; /* NCCL's end of it, which nobody has waited for yet */
@@ -95,8 +96,9 @@ vyc_status vyc__collective_give(const vyc_noted *noted);
 /* More than VYC_MOST_TOGETHER devices. */
 vyc_status vyc__too_many_together(void);
 vyc_status vyc__collectives_start(const vyc_nccl *nccl, const vyc_noted *all, uint32_t count);
-/* The communicators of all are this thread's to use NCCL with, until it drops `turn` of each.
- * Refused where it is inside a call of one of them, asking its host. */
+/* Take the `turn` of each communicator: no other thread calls NCCL for them until this one drops
+ * it. Refused if the thread is inside a call of one of them, in the function that vyc_nccl_ask was
+ * given. */
 vyc_status vyc__take_turns(const vyc_noted *all, uint32_t count);
 
 /* ---- apart.c ---- */
@@ -134,7 +136,8 @@ bool vyc__nccl_await_ends(int64_t most_ns);
 bool vyc__may_be_kept(const vyc_communicator *communicator, const vyc_collective *collective);
 /* It was given, so that the next like it is not kept. */
 void vyc__connected(vyc_communicator *communicator, const vyc_collective *collective);
-extern _Thread_local bool vyc__is_asking; /* this thread is in the question, which may come back */
+extern _Thread_local bool vyc__is_asking; /* this thread is in the function that vyc_nccl_ask was
+                                             given, which may call the library */
 /* Call `give`, which NCCL may keep, while the calling thread asks the host whether to go on; if
  * not, the communicator ends. No lock is held, and no claim but that of a graph that is being made.
  * Returns the result of `give`. */

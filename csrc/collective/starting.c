@@ -12,14 +12,14 @@ static vyc_status give_all(const vyc_nccl *nccl, const vyc_noted *all, uint32_t 
   for (uint32_t i = 0; status == VYC_OK && i < count; i++) status = vyc__collective_give(&all[i]);
   result = nccl->ncclGroupEnd();
   if (status != VYC_OK || result == VYC_NCCL_SUCCESS) return status;
-  for (uint32_t i = 0; i < count; i++) /* one was ended meanwhile: that is why */
+  for (uint32_t i = 0; i < count; i++) /* if one was ended meanwhile, that is the reason */
     VYC_TRY(vyc__communicator_check(all[i].communicator, "ncclGroupEnd"));
   return vyc__nccl_failed(nccl, result, "ncclGroupEnd");
 }
 
 vyc_status vyc__too_many_together(void) {
   return vyc__fail(VYC_E_INVALID, "collective",
-                   "a group can have collectives of %u devices at most", VYC_MOST_TOGETHER);
+                   "a group can have collectives of at most %u devices", VYC_MOST_TOGETHER);
 }
 
 /* What another thread gives, with the record of its failure. */
@@ -78,7 +78,8 @@ static void drop_turns(const vyc_noted *all, uint32_t count, const vyc_communica
     vyc__claim_drop(&c->turn);
 }
 
-/* Only what a host does when it is asked finds its own thread to have one. */
+/* Only calls that the host makes in the function that vyc_nccl_ask was given can find that their
+ * own thread has the turn. */
 static vyc_status check_outside(const vyc_communicator *c, const char *way_out) {
   const uintptr_t holder = atomic_load(&c->turn) & ~VYC_CLAIM_WAITED;
   if (VYC_LIKELY(!vyc__is_asking || holder != vyc__thread_pointer())) return VYC_OK;

@@ -3,7 +3,8 @@
 #include "room.h"
 
 static _Atomic(vyc_context *) abandoned_contexts;
-/* Closed while the work of an abandoned one ran: kept in reach, as what leaks on purpose. */
+/* Closed while the work of an abandoned one ran: kept reachable, so that tools do not report an
+ * intended leak. */
 static _Atomic(vyc_context *) left_contexts;
 
 static void keep(_Atomic(vyc_context *) *list, vyc_context *context) {
@@ -16,7 +17,7 @@ void vyc__abandoned_keep(vyc_context *context) { keep(&abandoned_contexts, conte
 
 void vyc__left_keep(vyc_context *context) { keep(&left_contexts, context); }
 
-/* Not waited for: the one who did has given up. */
+/* Each is looked at once, because a close has already waited for it in vain. */
 bool vyc__is_alone(vyc_context *context) {
   for (vyc_context *other = atomic_load_explicit(&abandoned_contexts, memory_order_acquire);
        other != NULL; other = other->next_abandoned)

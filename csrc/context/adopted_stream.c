@@ -68,8 +68,8 @@ vyc_status vyc__stream_of(vyc_context *context, CUstream *handle_out, uint32_t *
   return VYC_OK;
 }
 
-/* When it fails the work is in flight and nobody would wait for it: it is waited for here. What
- * does not end nobody can look for later, because the handle is its owner's. */
+/* If it fails, the work is in flight and nothing stands for it, so it is waited for here. If it
+ * does not end, nobody can look for it later, because the handle belongs to its owner. */
 vyc_status vyc__stream_order_owner(vyc_stream *stream) {
   if (VYC_LIKELY(!vyc__is_adopted(stream))) return VYC_OK;
   vyc_context *context = stream->child.context;
@@ -83,8 +83,8 @@ vyc_status vyc__stream_order_owner(vyc_stream *stream) {
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-/* What is not a stream the driver refuses, as far as it can tell; the legacy stream it may not
- * answer for while another one is captured. */
+/* The driver refuses what is not a stream, as far as it can tell; it may refuse to answer for the
+ * legacy stream while another one is captured. */
 static vyc_status check_stream(vyc_context *context, CUstream target) {
   CUstreamCaptureStatus captured = CU_STREAM_CAPTURE_STATUS_NONE;
   if (target == CU_STREAM_LEGACY || target == CU_STREAM_PER_THREAD) return VYC_OK;

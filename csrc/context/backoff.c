@@ -6,8 +6,9 @@
 
 #define SLEEP_MAX_US 200u
 /* A thread that yields while others want its core gets it back after a slice of theirs, hundreds of
- * microseconds later. The emulator's threads may be who wants it; a GPU needs no core, and requests
- * to it often take more than 50 us: these waits yield when a slice is little beside them. */
+ * microseconds later. The emulator's threads may be the ones that want it; a GPU needs no core, and
+ * requests to it often take more than 50 us: these waits yield when a slice is little beside them.
+ */
 #define YIELD_EMULATOR_NS UINT64_C(50000)
 #define YIELD_NS UINT64_C(1000000)
 

@@ -59,7 +59,7 @@ bool vyc__hold_give(vyc_hold **hold_out, vyc_child *child, CUgraph into) {
     vyc__child_release(child);
     return false;
   }
-  *hold_out = hold; /* before the driver can tell */
+  *hold_out = hold; /* before the driver can use it */
   if (driver->cuGraphRetainUserObject(into, object, 1, CU_GRAPH_USER_OBJECT_MOVE) == CUDA_SUCCESS)
     return true;
   driver->cuUserObjectRelease(object, 1);

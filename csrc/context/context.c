@@ -87,10 +87,10 @@ bool vyc__is_destroyed(vyc_context *context) {
 }
 
 bool vyc__was_destroyed(vyc_context *context) {
-  const bool is_feared = context->host.owns_context ||
-                         atomic_load_explicit(&context->lost_result, memory_order_relaxed) ==
-                             CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  return VYC_UNLIKELY(is_feared) && vyc__is_destroyed(context);
+  const bool is_possible = context->host.owns_context ||
+                           atomic_load_explicit(&context->lost_result, memory_order_relaxed) ==
+                               CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return VYC_UNLIKELY(is_possible) && vyc__is_destroyed(context);
 }
 
 vyc_status vyc__driver_failed(vyc_context *context, CUresult result, const char *operation) {
@@ -245,7 +245,7 @@ void vyc__leave(const vyc_context *context, const vyc_scope *scope) {
   go_out(scope);
 }
 
-/* What vyc__leave would put back, the caller does. */
+/* The caller puts back what vyc__leave would. */
 vyc_status vyc_context_enter(vyc_context *context, uint64_t *before_out) {
   VYC_REQUIRE(context != NULL && before_out != NULL);
   *before_out = 0;

@@ -64,7 +64,7 @@ struct vyc_context {
   _Atomic bool closed;
   _Atomic bool lost;
   _Atomic uint32_t launch_graph_clock; /* launches that found no room for a launch graph */
-  _Atomic uint32_t marks_taken; /* how often they were, out of a buffer; see vyc__buffer_wait */
+  _Atomic uint32_t marks_taken; /* how often, out of a buffer; see vyc__buffer_wait */
   vyc_gate gates[VYC_GATES]; /* apart from what is written often */
   CUdevice device;
   _Atomic uint32_t references;
@@ -74,7 +74,7 @@ struct vyc_context {
   _Atomic int lost_result; /* CUresult of the first sticky failure, and the call that gave it */
   _Atomic(const char *) lost_operation;
   _Atomic uint32_t report_count;
-  _Atomic bool prints; /* some prepared kernel does, or did */
+  _Atomic bool prints; /* a prepared kernel that prints exists, or has existed */
   _Atomic uint32_t reports_ended; /* times that prepared kernels or graphs with records ended */
   pthread_mutex_t children_lock;
   vyc_child *children; /* newest first, so a prepared kernel goes before its module */
@@ -92,7 +92,7 @@ struct vyc_context {
   _Atomic uint32_t worker_pauses; /* while this is not 0, no worker is launched */
   _Atomic uint32_t communicators; /* that are open */
   _Atomic(vyc_reason *) broken; /* why the results of work are unspecified; see broken.c */
-  vyc_reason *reasons; /* all there were; guarded by children_lock */
+  vyc_reason *reasons; /* all that there have been; guarded by children_lock */
   vyc_depth depth; /* of call order */
   vyc_claim together; /* see together.c */
   _Atomic(vyc_event *) kept_events[VYC_KEPT_EVENTS]; /* not in use; see event.c */

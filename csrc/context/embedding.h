@@ -31,8 +31,8 @@ void vyc__host_notice(void (*call)(void *user, vyc_status status), void *user, v
 /* Somebody else has destroyed the CUcontext: no call may be made on what was made in it. */
 bool vyc__is_destroyed(vyc_context *context);
 vyc_status vyc__fail_destroyed(const vyc_context *context);
-/* The same, asked only where it is to be feared: a host may destroy its own at any time, and a
- * primary context that was reset has said so. */
+/* The same, but the driver is asked only if there is a reason: a host may destroy its own CUcontext
+ * at any time, and calls on a primary context that was reset have failed with that. */
 bool vyc__was_destroyed(vyc_context *context);
 
 /* Tell the host, if it listens. */

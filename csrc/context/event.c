@@ -2,7 +2,7 @@
  *
  * Making one and destroying it takes the driver longer than recording it. So a few that were
  * released are kept, as children of the context that nobody holds, and recorded anew for whoever
- * asks next: who waits for an event waits for what it was when the wait was given. */
+ * asks next: a wait that was given before is still for the record before. */
 #include <stdlib.h>
 
 #include "room.h"
@@ -98,7 +98,7 @@ vyc_status vyc__event_take(vyc_event **event_out, vyc_context *context) {
 
 vyc_status vyc__event_record(vyc_event *event, const vyc_launch_stream *on) {
   vyc_context *context = event->child.context;
-  /* What an event of the stream of call order waits for, and tells of, is that stream's. */
+  /* The stream of call order may also be given as a stream; its events are of call order. */
   event->slot = on->stream == context->main ? VYC_SLOT_MAIN : on->slot;
   event->is_foreign = vyc__is_adopted(on->object);
   VYC_CU_RESULT;
@@ -151,8 +151,9 @@ vyc_status vyc_stream_wait(vyc_stream *stream, vyc_event *event) {
   VYC_REQUIRE(stream != NULL && event != NULL);
   if (VYC_UNLIKELY(stream->child.context != event->child.context))
     return vyc__fail(VYC_E_INVALID, __func__,
-                     "the event is of another device than the stream: copy_from orders the work of "
-                     "two devices, or wait for the event on the host");
+                     "the event and the stream belong to different devices: wait for the event on "
+                     "the host; a copy between "
+                     "the devices is ordered behind the work of both");
   vyc_context *context = stream->child.context;
   vyc_scope scope;
   VYC_CU_RESULT;
@@ -196,7 +197,7 @@ vyc_status vyc_event_elapsed(vyc_event *stop, float *milliseconds_out, vyc_event
   VYC_REQUIRE(stop != NULL && milliseconds_out != NULL && start != NULL);
   if (VYC_UNLIKELY(stop->child.context != start->child.context))
     return vyc__fail(VYC_E_INVALID, __func__,
-                     "the two events are of different devices: measure between events of one");
+                     "the two events belong to different devices: measure between events of one");
   vyc_context *context = stop->child.context;
   vyc_scope scope;
   VYC_CU_RESULT;

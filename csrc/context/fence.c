@@ -14,7 +14,7 @@ static void fence_destroy(vyc_child *child) {
   vyc__work_events_free(child->context, &((vyc_fence *)child)->events);
 }
 
-/* Where the driver could not be called any more, the list is there still. */
+/* If the driver could no longer be called, `destroy` has left the list. */
 static void fence_finish(vyc_child *child) {
   vyc_fence *fence = (vyc_fence *)child;
   child->context->above->workers_forget(fence->notes);
@@ -48,7 +48,7 @@ vyc_status vyc_fence_create(vyc_fence **fence_out, vyc_context *context) {
   return status;
 }
 
-/* What is left of the time is for everything else. */
+/* Leaves in timeout_ns what is left of the time, for all other work. */
 static vyc_status calls_await(const vyc_fence *fence, int64_t *timeout_ns) {
   if (VYC_LIKELY(fence->notes == NULL)) return VYC_OK;
   vyc_context *context = fence->child.context;

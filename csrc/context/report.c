@@ -1,17 +1,18 @@
-/* Checks that asynchronous launches have failed: where kernels write them down, and who is told.
+/* Checks that failed in asynchronous launches: where kernels write them down, and which wait
+ * reports them.
  *
  * Each place that launches has a record for each kernel: a stream slot, or a graph. A wait looks at
- * those of the streams that it was for. What is untold when a stream ends is kept for whoever waits
- * for a buffer or for the context, since buffers do not know that stream any more; so is what is
- * untold when a copy has waited for the stream in their stead. A record lives as long as work may
- * write to it: when its kernel or graph is gone, until a wait that began after that has found
- * nothing in it. */
+ * those of the streams that it waited for. A failure that was not reported when its stream ended is
+ * kept for waits for a buffer or for the context, because buffers do not know that stream any more;
+ * so is one that was not reported when a copy had waited for the stream in their place. A record
+ * lives as long as work may write to it: when its kernel or graph is gone, until a wait that began
+ * after that has found nothing in it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "room.h"
 
-#define TRIES 1000 /* before a record that a thread is at is left for the next look */
+#define TRIES 1000 /* before a record that a kernel is writing is left for the next look */
 
 /* Key and index as one thread of the kernel wrote them, and the record preset again; false when
  * there is nothing to take. A writer stores the key before the index, both under the lock, so an
@@ -113,7 +114,7 @@ static bool take(vyc_report *report, const question *asked, finding *found) {
   return true;
 }
 
-/* Nothing is there, once it was looked at, and nothing can come any more. */
+/* After a look at the report: nothing is left in it, and no work can write to it any more. */
 static bool is_over(const vyc_report *report, const question *asked) {
   return report->end != 0 && report->end <= asked->ended && !report->is_kept &&
          (asked->all || vyc__slots_is_within(&report->used, asked->slot));

@@ -1,4 +1,4 @@
-/* Failed checks of kernels: where they are written down, and the waits that tell them. */
+/* Failed checks of kernels: where they are written down, and the waits that report them. */
 #ifndef VYC_REPORT_H
 #define VYC_REPORT_H
 
@@ -16,7 +16,7 @@ struct vyc_report {
   void (*give_back)(vyc_context *context, vyc_report *report); /* the memory of the cell */
   vyc_slots used; /* whose work may write to it */
   bool is_of_stream; /* launches on one stream alone, and on what gets its slot next */
-  bool is_copied_after; /* what is in the cell is told by waits for any buffer, too */
+  bool is_copied_after; /* what is in the cell is reported by waits for any buffer, too */
   bool is_kept; /* of a stream that has ended: */
   uint32_t end; /* which of context->reports_ended was its own; 0: it lives */
   uint64_t kept_report, kept_index;
@@ -24,14 +24,14 @@ struct vyc_report {
   vyc_name *called; /* held */
 };
 
-/* The cell has nothing in it. */
+/* Preset the cell: no check has failed. */
 void vyc__report_reset(uint64_t *cell);
 /* Waits look at the report from here on. */
 void vyc__report_add(vyc_context *context, vyc_report *report);
 /* Free one that was not added, or is over; free() takes it. */
 void vyc__report_free(vyc_context *context, vyc_report *report);
-/* Caller holds children_lock, and counts the end before it lets go. No launch is
- * made any more: what comes is told by waits for their streams, or the context. */
+/* Caller holds children_lock, and counts the end before it lets go. No launch follows; what the
+ * earlier ones write is reported by waits for their streams or for the context. */
 void vyc__report_end(vyc_context *context, vyc_report *report);
 static inline void vyc__report_count_end(vyc_context *context) {
   atomic_fetch_add(&context->reports_ended, 1);
@@ -43,7 +43,7 @@ vyc_status vyc__check_reports(vyc_context *context, uint32_t ended);
 vyc_status vyc__check_reports_of(vyc_context *context, uint32_t slot, uint32_t ended);
 vyc_status vyc__check_reports_on(vyc_context *context, const vyc_slots *slots);
 /* A copy in call order has waited for the work of the slot, and takes its marks from a buffer:
- * later waits for the buffer no longer wait for that stream, but tell what it has reported. */
+ * later waits for the buffer no longer wait for that stream, but still report its failures. */
 void vyc__reports_copied_after(vyc_context *context, uint32_t slot);
 static inline uint32_t vyc__reports_ended(vyc_context *context) {
   return atomic_load(&context->reports_ended);

@@ -22,8 +22,8 @@ static void stream_destroy(vyc_child *child) {
   give_back(context, stream);
 }
 
-/* What looks for abandoned work goes on looking at the stream. One whose CUcontext was destroyed
- * was not destroyed itself, and is listed still; of a forked child nobody reads the list. */
+/* Looks for abandoned work continue at the stream until here. If its CUcontext was destroyed,
+ * `destroy` was not called and it is still listed; in a forked child nobody reads the list. */
 static void stream_finish(vyc_child *child) {
   vyc_stream *stream = (vyc_stream *)child;
   if (atomic_load(&child->context->abandoned)) return;

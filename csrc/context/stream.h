@@ -14,7 +14,7 @@ typedef struct vyc_far_slot {
 /* A stream that callers have no handle of. */
 struct vyc_hidden_stream {
   vyc_hidden_stream *next, *previous; /* of the context; guarded by slots_lock, as the rest */
-  uint32_t holders; /* who look at it */
+  uint32_t holders; /* threads that look at it */
   bool listed;
   CUstream handle;
   const _Atomic int *state; /* 0: nothing is in flight on it */
@@ -30,8 +30,8 @@ struct vyc_stream {
   uint32_t slot;
   vyc_depth depth;
   CUevent scratch; /* of an adopted stream: for one record and one wait at a time */
-  vyc_claim ordering; /* of who uses `scratch` */
-  _Atomic uint32_t holders; /* who found it by its slot or listed, and is in the middle of that */
+  vyc_claim ordering; /* held while `scratch` is used */
+  _Atomic uint32_t holders; /* threads that found it by its slot or in the list, and still use it */
 };
 
 /* Where one launch goes. */
@@ -53,7 +53,7 @@ struct vyc_event {
 
 void vyc__stream_list(vyc_context *context, vyc_stream *stream);
 /* From here on nobody looks for work on it, and another stream may have its slot. Its work has
- * ended, so that holders wait for nothing. Nothing when it was removed before. */
+ * ended, so that holders wait for nothing. Does nothing if it was removed before. */
 void vyc__stream_unlist(vyc_context *context, vyc_stream *stream);
 /* VYC_E_MEMORY, recorded. */
 vyc_status vyc__stream_claim_slot(vyc_context *context, vyc_stream *stream);
@@ -67,7 +67,7 @@ static inline uint32_t vyc__slot_epoch(const vyc_context *context, uint32_t slot
 void vyc__streams_count(vyc_context *context, uint64_t *all_out, uint64_t *adopted_out);
 /* Waits for all work look at the stream while its state is not 0. */
 void vyc__hidden_stream_add(vyc_context *context, vyc_hidden_stream *stream);
-/* From here on nobody looks at it. Nothing when it was removed before. */
+/* From here on nobody looks at it. Does nothing if it was removed before. */
 void vyc__hidden_stream_remove(vyc_context *context, vyc_hidden_stream *stream);
 /* One more holder of the stream that work for `target` goes to: the oldest one, and older than
  * `newest` where that is given; or NULL. */

@@ -34,7 +34,7 @@ static void empty_slot(vyc_context *context, uint32_t slot) {
 
 void vyc__stream_unlist(vyc_context *context, vyc_stream *stream) {
   pthread_mutex_lock(&context->slots_lock);
-  while (atomic_load(&stream->holders) != 0) { /* none comes but under the lock */
+  while (atomic_load(&stream->holders) != 0) { /* new ones come only under the lock */
     pthread_mutex_unlock(&context->slots_lock);
     vyc__sleep_us(20);
     pthread_mutex_lock(&context->slots_lock);
@@ -97,7 +97,7 @@ vyc_status vyc__stream_claim_slot(vyc_context *context, vyc_stream *stream) {
   return VYC_OK;
 }
 
-/* Caller holds slots_lock. False: it is on its way out. */
+/* Caller holds slots_lock. False: its last reference is gone. */
 static bool try_retain(vyc_stream *stream) {
   uint32_t references = atomic_load_explicit(&stream->child.references, memory_order_relaxed);
   while (references != 0 &&
@@ -161,7 +161,7 @@ void vyc__hidden_stream_add(vyc_context *context, vyc_hidden_stream *stream) {
 
 void vyc__hidden_stream_remove(vyc_context *context, vyc_hidden_stream *stream) {
   pthread_mutex_lock(&context->slots_lock);
-  while (stream->holders != 0) { /* who looks goes on from there */
+  while (stream->holders != 0) { /* a thread that looks at it continues from its `next` */
     pthread_mutex_unlock(&context->slots_lock);
     vyc__sleep_us(VYC_SLEEP_MIN_US);
     pthread_mutex_lock(&context->slots_lock);

@@ -129,7 +129,8 @@ vyc_status vyc__work_look_on(vyc_context *context, vyc_pace *pace) {
 
 vyc_status vyc__work_look(vyc_context *context) { return each(context, look, NULL); }
 
-/* That there is no memory for marks is not told. Apart, because a record takes much of a stack. */
+/* A lack of memory for the events is not reported, because looks do without them. Not inlined,
+ * because an error record takes much of the stack. */
 __attribute__((noinline)) static vyc_status mark_all_busy(vyc_context *context,
                                                           vyc_work_events *m) {
   vyc_error failure;

@@ -1,10 +1,10 @@
 /* What several contexts are given together, because its parts wait for each other.
  *
  * A part must not be behind a wait for the device of an earlier part: it would wait for that part
- * for ever, and that for this one. A stream of a context comes to wait for another context by
- * peers.c alone, for an event of the context whose claim is held while the driver is given the
- * wait. Whoever gives parts holds the claims of all, so such a wait is given before the first of
- * them, and does not wait for it, or behind the last. Claims of graphs are taken before these. */
+ * for ever, and that for this one. Only peers.c makes a stream of a context wait for another
+ * context, for an event of the context whose claim is held while the driver is given the wait.
+ * Whoever gives parts holds the claims of all, so such a wait is given before the first of them,
+ * and does not wait for it, or behind the last. Claims of graphs are taken before these. */
 #include "context.h"
 
 bool vyc__together_add(vyc_together *t, vyc_context *context) {

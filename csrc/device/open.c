@@ -133,7 +133,7 @@ vyc_status vyc_context_open_with(vyc_context **context_out, vyc_driver *driver, 
   VYC_TRY(vyc__host_read(&host, &handle, options));
   if (ordinal < 0 || ordinal >= driver->device_count)
     return vyc__fail(VYC_E_UNAVAILABLE, __func__, "no device %d: the driver has %d device%s",
-                     ordinal, driver->device_count, driver->device_count == 1 ? "" : "s");
+                     ordinal, driver->device_count, VYC_S(driver->device_count));
   VYC_TRY(vyc__forks_watch());
   vyc__holds_reap(NULL);
   vyc_context *context = calloc(1, sizeof(vyc_completion_context));

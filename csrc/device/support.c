@@ -28,6 +28,6 @@ vyc_status vyc_context_supports(vyc_context *context, const char *capability) {
     if (strcmp(questions[i].capability, capability) == 0) return questions[i].check(context);
   return vyc__fail(
       VYC_E_INVALID, "supports",
-      "no capability is called %s: pass the capability of an error of VYC_E_UNSUPPORTED",
+      "there is no capability %s: pass the one that an error with VYC_E_UNSUPPORTED names",
       capability);
 }

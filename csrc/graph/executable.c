@@ -9,7 +9,7 @@
 static vyc_status name_graph(vyc_graph *graph) {
   char text[512];
   int used = snprintf(text, sizeof text, "a graph of %u step%s", graph->step_count,
-                      graph->step_count == 1 ? "" : "s");
+                      VYC_S(graph->step_count));
   const char *between = " (", *last = NULL;
   for (uint32_t i = 0; i < graph->step_count; i++) {
     const vyc_step *step = &graph->steps[i];

@@ -24,8 +24,9 @@ static vyc_status check_side(const vyc_context *context, const vyc_buffer *buffe
                      buffer->child.context->caps.ordinal, context->caps.ordinal);
   if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, "graph",
-                   "%" PRIu64 " bytes from byte %" PRIu64 " of a buffer of %" PRIu64 " bytes",
-                   bytes, offset, buffer->bytes);
+                   "a range of %" PRIu64 " byte%s from byte %" PRIu64
+                   " does not fit in a buffer of %" PRIu64 " byte%s",
+                   bytes, VYC_S(bytes), offset, buffer->bytes, VYC_S(buffer->bytes));
 }
 
 static vyc_status check_fill(const vyc_graph_transfer *t) {

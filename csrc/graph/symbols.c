@@ -9,7 +9,7 @@
 /* ---- adding ---------------------------------------------------------------------------------- */
 
 static vyc_status refuse_use(const vyc_graph_use *use, const char *why) {
-  return vyc__fail(VYC_E_INVALID, "graph", "a symbol as place %u of step %u: %s", use->place,
+  return vyc__fail(VYC_E_INVALID, "graph", "a symbol cannot be place %u of step %u: %s", use->place,
                    use->step, why);
 }
 
@@ -17,12 +17,13 @@ static vyc_status check_launch_use(const vyc_step *step, const vyc_graph_symbol 
                                    const vyc_graph_use *use) {
   const vyc_prepared *prepared = step->prepared;
   if (step->rows != NULL && (symbol->kind == VYC_SYMBOL_SCALAR || use->place == 0))
-    return refuse_use(use, "of many launches as one only arrays with a place can be changed");
+    return refuse_use(use, "in many launches as one, only arrays with a place can be symbols");
   if (symbol->kind == VYC_SYMBOL_SCALAR)
-    return use->place < prepared->scalar_count ? VYC_OK : refuse_use(use, "there is no scalar");
-  if (use->place >= prepared->binding_count) return refuse_use(use, "there is no array");
+    return use->place < prepared->scalar_count ? VYC_OK
+                                               : refuse_use(use, "the kernel has no such scalar");
+  if (use->place >= prepared->binding_count) return refuse_use(use, "the kernel has no such array");
   if (prepared->bindings[use->place].element_bytes == symbol->element_bytes) return VYC_OK;
-  return refuse_use(use, "its elements have another size");
+  return refuse_use(use, "the elements have another size there");
 }
 
 static vyc_status check_transfer_use(const vyc_step *step, const vyc_graph_symbol *symbol,
@@ -30,10 +31,11 @@ static vyc_status check_transfer_use(const vyc_step *step, const vyc_graph_symbo
   const vyc_graph_transfer *t = &step->base->transfer;
   const bool is_scalar = symbol->kind == VYC_SYMBOL_SCALAR;
   if (use->place != 0 || (is_scalar ? !vyc__is_fill(t) : t->from == NULL))
-    return refuse_use(use, is_scalar ? "there is no scalar" : "there is no array");
+    return refuse_use(use, is_scalar ? "a scalar can only be the value of a fill (place 0)"
+                                     : "an array can only be what a copy reads (place 0)");
   if (symbol->element_bytes == 0 || t->bytes % symbol->element_bytes != 0 ||
       (is_scalar && t->element_bytes != symbol->element_bytes))
-    return refuse_use(use, "its elements have another size");
+    return refuse_use(use, "the elements have another size there");
   return VYC_OK;
 }
 
@@ -49,7 +51,8 @@ static vyc_status check_use(const vyc_graph *graph, const vyc_graph_symbol *symb
   const vyc_step *step = &graph->steps[use->step];
   if (step->kind == STEP_LAUNCH) return check_launch_use(step, symbol, use);
   if (step->kind == STEP_TRANSFER) return check_transfer_use(step, symbol, use);
-  return refuse_use(use, step->kind == STEP_REPEAT ? "it is a repetition" : "it is a collective");
+  return refuse_use(use, step->kind == STEP_REPEAT ? "the step is a repetition"
+                                                   : "the step is a collective");
 }
 
 static bool is_used(const vyc_symbol *other, const vyc_graph_symbol *symbol) {

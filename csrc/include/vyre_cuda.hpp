@@ -21,8 +21,8 @@
 //    is right. vyre::Kernel can be copied: copies share what was loaded.
 //  - Views are borrowed for the call. Device arrays that a launch, call or graph uses are held by
 //    it; the memory of the host is not.
-//  - Everything may be called by several threads at the same time, but objects that keep values
-//    between calls, which say so: BoundCall and Replay. Moving and destroying is the owner's.
+//  - Everything may be called by several threads at the same time, except objects that keep values
+//    between calls: BoundCall and Replay. Only its owner may move or destroy an object.
 //  - Where this header has no function, .get() gives the C object, and vyre::check or
 //    vyre::try_check takes the status.
 #ifndef VYRE_CUDA_HPP

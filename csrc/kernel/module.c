@@ -51,7 +51,7 @@ static vyc_status check_image(const void *image, size_t bytes) {
                      memcmp(image, "\x50\xed\x55\xba", 4) == 0))
     return VYC_OK;
   if (memchr(image, 0, bytes) != NULL) return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, "module", "PTX text of %zu bytes without a NUL at its end",
+  return vyc__fail(VYC_E_INVALID, "module", "the PTX text of %zu bytes has no NUL at its end",
                    bytes);
 }
 

@@ -301,7 +301,7 @@ static vyc_status add_several(vyc_prepared *prepared, vyc_module *module, const 
   if (atomic_load(&prepared->several) != NULL ||
       !atomic_compare_exchange_strong(&prepared->several_module, &none, module))
     return vyc__fail(VYC_E_INVALID, "vyc_prepared_add_several",
-                     "%s has an entry for several elements a thread", prepared->name);
+                     "%s already has an entry for several elements a thread", prepared->name);
   vyc__child_retain(&module->child);
   set_several(prepared, several, elements, from);
   return VYC_OK;

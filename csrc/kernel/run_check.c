@@ -85,7 +85,7 @@ static vyc_status check_alignment(uint32_t i, uint64_t address, uint64_t bytes,
   if (VYC_LIKELY(vyc__is_aligned(address, element_bytes) || bytes == 0)) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, "run",
                    "argument %u: elements of %u bytes at the address 0x%" PRIx64
-                   ": misaligned: give an address "
+                   " are misaligned: give an address "
                    "that is a multiple of %u",
                    i, element_bytes, address, element_bytes);
 }
@@ -109,9 +109,10 @@ static vyc_status check_buffer(const vyc_prepared *prepared, uint32_t i,
                  argument->offset <= buffer->bytes && bytes <= buffer->bytes - argument->offset))
     return check_alignment(i, buffer->address + argument->offset, bytes, element_bytes);
   return vyc__fail(VYC_E_INVALID, "run",
-                   "argument %u: %" PRIu64 " elements of %u bytes from byte %" PRIu64
-                   " do not fit in a buffer of %" PRIu64 " bytes",
-                   i, argument->count, element_bytes, argument->offset, buffer->bytes);
+                   "argument %u: a range of %" PRIu64 " element%s of %u byte%s from byte %" PRIu64
+                   " does not fit in a buffer of %" PRIu64 " byte%s",
+                   i, argument->count, VYC_S(argument->count), element_bytes, VYC_S(element_bytes),
+                   argument->offset, buffer->bytes, VYC_S(buffer->bytes));
 }
 
 /* `data` is the address that the device will access. */
@@ -158,8 +159,9 @@ __attribute__((cold, noinline)) static vyc_status check_counts(const vyc_prepare
                                                                const vyc_run *run) {
   if (run->argument_count != prepared->binding_count || run->scalar_count != prepared->scalar_count)
     return vyc__fail(
-        VYC_E_INVALID, "run", "%u buffer and %u scalar arguments for a kernel that takes %u and %u",
-        run->argument_count, run->scalar_count, prepared->binding_count, prepared->scalar_count);
+        VYC_E_INVALID, "run", "the kernel takes %u array%s and %u scalar%s, not %u and %u",
+        prepared->binding_count, VYC_S(prepared->binding_count), prepared->scalar_count,
+        VYC_S(prepared->scalar_count), run->argument_count, run->scalar_count);
   VYC_REQUIRE_IN("run", run->arguments != NULL || run->argument_count == 0);
   VYC_REQUIRE_IN("run", run->scalars != NULL || run->scalar_count == 0);
   return vyc__known_compare(prepared, run);

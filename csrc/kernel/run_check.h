@@ -39,7 +39,7 @@ static inline bool vyc__grid_is_empty(const uint32_t grid[3]) {
 bool vyc__extents_are_scalars(const vyc_prepared_desc *desc, const vyc_binding *binding);
 /* Whether the launch, whose grid is not empty, writes every element of a covered out. */
 bool vyc__launch_fills(const vyc_prepared *prepared, uint32_t binding, const vyc_run *run);
-/* Whether an out is written by the blocks that reach its elements: what those leave is cleared. */
+/* Whether the number of blocks alone shows if a launch fills the out. */
 static inline bool vyc__goes_by_blocks(const vyc_binding *b) {
   return b->role == VYC_ROLE_OUT && (b->flags & ~VYC_BINDING_STREAMING) == VYC_BINDING_COVERED;
 }

@@ -43,7 +43,7 @@ static void put_in_order(vyc_kept_rows *kept) {
   kept->range_count = joined;
 }
 
-/* Those of several kernels, each of which were compared with each other. */
+/* Those of several kernels; the rows of each kernel have been compared with each other. */
 static vyc_status compare_kernels(vyc_kept_rows *kept) {
   uint64_t all = 0, written = 0;
   qsort(kept->ranges, kept->range_count, sizeof *kept->ranges, by_begin);
@@ -149,7 +149,8 @@ static vyc_status check_kernels(const vyc_prepared *entry, uint32_t count,
             !prepared[i]->has_report && !prepared[i]->may_overlap &&
             memcmp(entry->block, prepared[i]->block, sizeof entry->block) == 0;
   if (fits) return VYC_OK;
-  return vyc__fail(VYC_E_INVALID, "launch", "the entry for many launches is not of these kernels");
+  return vyc__fail(VYC_E_INVALID, "launch",
+                   "the entry for many launches was made for other kernels");
 }
 
 static vyc_status check(const vyc_prepared *entry, vyc_many *many, uint32_t count,

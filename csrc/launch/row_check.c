@@ -3,7 +3,7 @@
 
 #include "rows.h"
 
-#define VYC_ROWS_AHEAD 12u /* of whose buffers the cache is told */
+#define VYC_ROWS_AHEAD 12u /* the row whose buffers are prefetched */
 
 /* A function of its own, because a record needs much of the stack. */
 __attribute__((cold, noinline)) vyc_status vyc__in_row(vyc_status status, uint32_t row) {
@@ -45,9 +45,9 @@ static inline bool is_plain(const plain_binding *b, const vyc_argument *argument
   return VYC_LIKELY(offset <= buffer->bytes && bytes <= buffer->bytes - offset);
 }
 
-/* The part of a buffer that is_plain and what follows it look at is one line of the cache, which
- * does not begin with the buffer. The address is of no buffer where that is NULL. */
-static inline void tell_cache(const vyc_argument *argument) {
+/* What is_plain and the code after it read of a buffer is one cache line, which does not begin with
+ * the buffer. If the buffer is NULL, nothing is at the address, which a prefetch ignores. */
+static inline void prefetch_buffer(const vyc_argument *argument) {
   const uintptr_t buffer = (uintptr_t)argument->buffer;
   __builtin_prefetch((const void *)(buffer + offsetof(vyc_buffer, child.context)));
 }
@@ -78,8 +78,8 @@ static inline void add_range(vyc_row_span *span, uint64_t begin, uint64_t end) {
   span->high = end > span->high ? end : span->high;
 }
 
-/* All that vyc__launch_check says of one argument of all rows, but whether it shares bytes with
- * others, which all ranges together show. False: one of the rows is to be checked by itself. */
+/* Whether one argument of all rows passes vyc__launch_check, except that it may share bytes with
+ * others, which all ranges together show. False: each row must be checked by itself. */
 static bool binding_is_plain(vyc_many *many, uint32_t i) {
   const plain_binding b = binding_of(many, i);
   const uint32_t across = many->rows->argument_count, count = many->rows->count;
@@ -91,7 +91,7 @@ static bool binding_is_plain(vyc_many *many, uint32_t i) {
   bool adopted = false;
   for (uint32_t row = 0; row < count; row++, argument += across, array += across) {
     uint64_t begin, end;
-    if (row + VYC_ROWS_AHEAD < count) tell_cache(&argument[(size_t)VYC_ROWS_AHEAD * across]);
+    if (row + VYC_ROWS_AHEAD < count) prefetch_buffer(&argument[(size_t)VYC_ROWS_AHEAD * across]);
     if (VYC_UNLIKELY(!is_plain(&b, argument, &begin, &end))) return false;
     const vyc_buffer *buffer = argument->buffer;
     add_marks(&common, buffer);
@@ -250,13 +250,16 @@ static vyc_status check_entry(const vyc_many *many) {
   if (clearing != NULL &&
       (clearing->child.context != prepared->child.context || clearing->binding_count != 1 ||
        clearing->scalar_count != 0 || clearing->bindings[0].element_bytes != sizeof(uint32_t)))
-    return vyc__fail(VYC_E_INVALID, "launch", "the kernel that clears does not take one array");
+    return vyc__fail(
+        VYC_E_INVALID, "launch",
+        "the kernel that clears must take one array of 4-byte elements, and nothing else");
   if (entry->child.context != prepared->child.context || entry->binding_count == 0 ||
       (many->places == NULL && entry->binding_count != 1) ||
       entry->scalar_count != VYC_ROW_SCALARS || entry->has_barrier || prepared->has_barrier ||
       entry->has_report != prepared->has_report ||
       memcmp(entry->block, prepared->block, sizeof entry->block) != 0)
-    return vyc__fail(VYC_E_INVALID, "launch", "the entry for many launches is not of this kernel");
+    return vyc__fail(VYC_E_INVALID, "launch",
+                     "the entry for many launches was made for another kernel");
   return VYC_OK;
 }
 

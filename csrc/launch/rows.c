@@ -130,9 +130,10 @@ vyc_status vyc__rows_check(const vyc_prepared *prepared, const vyc_rows *rows) {
   if (rows->argument_count != prepared->binding_count ||
       rows->scalar_count != prepared->scalar_count)
     return vyc__fail(VYC_E_INVALID, "launch",
-                     "rows of %u buffer and %u scalar arguments for a kernel that takes %u and %u",
-                     rows->argument_count, rows->scalar_count, prepared->binding_count,
-                     prepared->scalar_count);
+                     "the kernel takes %u array%s and %u scalar%s in each row, not %u and %u",
+                     prepared->binding_count, VYC_S(prepared->binding_count),
+                     prepared->scalar_count, VYC_S(prepared->scalar_count), rows->argument_count,
+                     rows->scalar_count);
   VYC_REQUIRE_IN("launch", rows->count == 0 || rows->grids != NULL);
   VYC_REQUIRE_IN("launch", rows->arguments != NULL || rows->argument_count == 0);
   VYC_REQUIRE_IN("launch", rows->scalars != NULL || rows->scalar_count == 0);

@@ -13,7 +13,7 @@ typedef struct vyc_row_span {
   bool written;
 } vyc_row_span;
 
-/* What a row has of an argument: an argument is as long as a line of the cache. */
+/* What is kept of the argument of a row; a vyc_argument fills a cache line. */
 typedef struct vyc_row_array {
   uint64_t begin, count; /* address, elements */
 } vyc_row_array;
@@ -73,14 +73,14 @@ void vyc__many_end(vyc_many *many);
 
 /* ---- row_bits.c ---- */
 
-/* Whether no bytes that are written are another argument's, for rows that are checked: a bit stands
- * for as many bytes as it takes for few bits. False: this is not known. */
+/* Whether no written bytes belong to another argument too, for rows that were checked: each bit
+ * stands for so many bytes that few bits are needed. False: unknown. */
 bool vyc__row_bits_are_apart(const vyc_many *many);
 
 /* ---- row_buffers.c ---- */
 
-/* Whether no buffer that is written is another argument's: then no bytes are, as each buffer has
- * memory of its own. For rows that are checked, none with adopted memory. */
+/* Whether no written buffer belongs to another argument too: then no bytes do, because each buffer
+ * has memory of its own. For rows that were checked, and have no adopted memory. */
 bool vyc__row_buffers_are_apart(const vyc_many *many);
 
 /* ---- row_places.c ---- */

@@ -17,7 +17,7 @@ static vyc_buffer *open_buffer(vyc_context *context, vyc_block *block, uint64_t 
   atomic_store_explicit(&buffer->taken, 0, memory_order_relaxed);
   atomic_store_explicit(&buffer->epoch, atomic_load_explicit(&context->epoch, memory_order_relaxed),
                         memory_order_relaxed);
-  return buffer; /* no thread comes or waits in it: those of an earlier owner have left */
+  return buffer; /* no comers or waiters are counted in it: those of an earlier owner have left */
 }
 
 vyc_status vyc_buffer_try_alloc(vyc_buffer **buffer_out, vyc_context *context, uint64_t bytes) {

@@ -48,8 +48,9 @@ vyc_status vyc__check_range(const vyc_buffer *buffer, uint64_t offset, uint64_t 
                             const char *operation) {
   if (VYC_LIKELY(offset <= buffer->bytes && bytes <= buffer->bytes - offset)) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, operation,
-                   "%" PRIu64 " bytes from byte %" PRIu64 " of a buffer of %" PRIu64 " bytes",
-                   bytes, offset, buffer->bytes);
+                   "a range of %" PRIu64 " byte%s from byte %" PRIu64
+                   " does not fit in a buffer of %" PRIu64 " byte%s",
+                   bytes, VYC_S(bytes), offset, buffer->bytes, VYC_S(buffer->bytes));
 }
 
 vyc_status vyc__check_writable(const vyc_buffer *buffer, const char *operation) {
@@ -132,7 +133,7 @@ static vyc_status copy_across(vyc_buffer *to, uint64_t to_offset, vyc_buffer *fr
   vyc_context *context = to->child.context, *other = from->child.context;
   if (context->driver->library != other->driver->library)
     return vyc__fail(VYC_E_INVALID, "copy",
-                     "the buffers are of two drivers: copy by way of host memory");
+                     "the buffers belong to two drivers: copy by way of host memory");
   VYC_TRY(vyc__check_range(from, from_offset, bytes, "copy"));
   VYC_TRY(vyc__check_usable(other));
   vyc_scope scope;

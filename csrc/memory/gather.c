@@ -11,7 +11,7 @@
 /* The driver compiles the kernel in some ms; that many downloads must have asked for it. */
 #define AFTER 64u
 
-/* A driver that does not take the text leaves the copies. */
+/* If the driver refuses the text, ranges are copied one by one. */
 static void load(vyc_context *context, vyc_gather *gather) {
   const vyc_driver *driver = context->driver;
   char *text = malloc(VYC_GATHER_TEXT_BYTES);
@@ -32,7 +32,8 @@ static void load(vyc_context *context, vyc_gather *gather) {
   atomic_store_explicit(&gather->function, function, memory_order_release);
 }
 
-/* Blocks of a worker may hold the device for as long as they like, and a copy does not wait. */
+/* Blocks of a worker may hold the device for as long as they like; a copy need not wait for them.
+ */
 static bool is_ready(vyc_context *context) {
   vyc_gather *gather = &((vyc_memory_context *)context)->gather;
   if (atomic_load(&context->worker_count) != 0) return false;

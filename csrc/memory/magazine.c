@@ -1,4 +1,5 @@
-/* Magazines: a thread takes the blocks back that it gave, without a lock and without the driver.
+/* Magazines: a thread gets back the blocks that it has released, without a lock and without the
+ * driver.
  *
  * The number of a thread selects its magazine, so a new thread inherits that of an ended one, and
  * two threads share one only if there are more than VYC_MAGAZINES. The blocks and bytes of each are

@@ -9,7 +9,7 @@
 
 #include "room.h"
 
-#define PEER_ASKED 1u   /* the driver was asked for access, which does not matter to anybody */
+#define PEER_ASKED 1u   /* the driver was asked for access, whatever it answered */
 #define PEER_ENABLED 2u /* kernels of this context may use the memory */
 
 /* ---- order ---------------------------------------------------------------------------------- */
@@ -81,7 +81,8 @@ vyc_status vyc__peer_after(vyc_buffer *buffer, vyc_context *context, CUstream st
       atomic_store(&context->strays, true);
       atomic_store(&other->strays, true);
     } else if (status == VYC_E_UNAVAILABLE && atomic_load(&other->closed)) {
-      status = VYC_OK; /* the work is done, and nothing of the other comes behind it */
+      status = VYC_OK; /* the work has ended, and the other context, which is closed, gives none
+                          behind it */
     }
   }
   vyc__capture_restore(context->driver, mode);
@@ -178,9 +179,10 @@ vyc_status vyc_context_enable_peer(vyc_context *context, vyc_context *other) {
   VYC_REQUIRE(context != NULL && other != NULL);
   VYC_REQUIRE(context != other);
   if (context->driver->library != other->driver->library)
-    return vyc__fail(VYC_E_UNSUPPORTED, "peer_access",
-                     "the devices are of two drivers, which share no memory: copy arrays between "
-                     "them");
+    return vyc__fail(
+        VYC_E_UNSUPPORTED, "peer_access",
+        "the devices belong to two drivers, which share no memory: copy arrays between "
+        "them");
   VYC_TRY(vyc__check_usable(other));
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));

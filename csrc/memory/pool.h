@@ -31,7 +31,7 @@ struct vyc_buffer {
   _Atomic uint32_t epoch; /* marks are of streams that had begun by then: vyc_context.epochs */
   _Atomic uint64_t taken; /* marks that were removed while their work is not known to have ended */
   uint32_t waiters, takes;
-  uint32_t main_takes; /* how often the mark of the main stream was; see vyc__buffer_main_take */
+  uint32_t main_takes; /* how often the mark of the main stream was taken */
   _Atomic uint32_t comers; /* threads that are about to mark the buffer; changed under slots_lock */
   vyc_far_set far; /* for the last bits of `used_on` and `taken` */
   void (*drop)(void *owner); /* returns adopted memory to its owner; or NULL */

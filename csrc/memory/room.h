@@ -155,8 +155,8 @@ vyc_status vyc__fill_bytes(vyc_context *context, uint64_t to, uint8_t value, uin
 
 /* ---- fill.c ---- */
 
-/* Of unspecified contents that would show what was never a result of this process; the
- * interpreter's, so that the emulator gives its results. */
+/* What unspecified contents are filled with where they could show what was never a result of this
+ * process; the same as in the interpreter, so that the emulator has the same results. */
 #define VYC_UNSPECIFIED_BYTE 0xA5u
 
 /* The driver's fills with elements of 1, 2 or 4 bytes, counted. */
@@ -173,7 +173,7 @@ vyc_status vyc__bounce_in(vyc_context *context, uint64_t to, const void *data, u
 /* ---- pinned.c ---- */
 
 /* A run whose end is noticed later, or a graph, holds the memory until vyc__pinned_drop;
- * vyc_pinned_release is for the one who made it. */
+ * vyc_pinned_release is for its creator. */
 void vyc__pinned_drop(vyc_pinned *pinned);
 static inline void vyc__pinned_retain(vyc_pinned *pinned) { vyc__child_retain(&pinned->child); }
 /* Work that nobody will wait for was enqueued on the stream of a slot: after its release the memory

@@ -19,9 +19,9 @@ static vyc_status check_pinned(const vyc_pinned *pinned, uint64_t offset, uint64
                                const char *operation) {
   if (VYC_LIKELY(offset <= pinned->bytes && bytes <= pinned->bytes - offset)) return VYC_OK;
   return vyc__fail(VYC_E_INVALID, operation,
-                   "%" PRIu64 " bytes from byte %" PRIu64 " of page-locked memory of %" PRIu64
-                   " bytes",
-                   bytes, offset, pinned->bytes);
+                   "a range of %" PRIu64 " byte%s from byte %" PRIu64
+                   " does not fit in page-locked memory of %" PRIu64 " byte%s",
+                   bytes, VYC_S(bytes), offset, pinned->bytes, VYC_S(pinned->bytes));
 }
 
 static vyc_status check_contexts(const stream_copy *copy) {

@@ -239,8 +239,8 @@ static void announce_gaps(const vyc_submission *submission, uint32_t i, const vy
     driver->unspecified(submission->cell->address, i, address, bytes);
 }
 
-/* What the kernel may leave unwritten of an out in the device slab. Unspecified contents may be
- * those of an earlier run; the emulator has the same in every run, which are the interpreter's. */
+/* Fill what the kernel may leave unwritten of an out in the device slab. On a GPU, unspecified
+ * contents may be those of an earlier run; the emulator has the interpreter's in every run. */
 static vyc_status fill_gaps(const vyc_submission *submission, uint32_t i, const vyc_run *run,
                             uint64_t address, uint64_t bytes, CUstream stream) {
   vyc_context *context = submission->prepared->child.context;

@@ -28,9 +28,9 @@ static bool is_on_device(const vyc_submission *submission, const vyc_run *run) {
   return true;
 }
 
-/* By a graph with new parameters, or by a launch alone: that for a timed run, whose events are
- * around its kernel, and in a crowd, where the end is then seen in the stream. A run on another
- * stream would need an event for that. */
+/* By a graph with new parameters, or by a launch alone: the latter for a timed run, whose events
+ * are right around its kernel, and beside launches of other threads (kernel/crowd.h), when a query
+ * of the stream shows its end. A run on another stream would need an event for that. */
 static vyc_status launch_by(vyc_submission *submission, const vyc_form *form, bool timed,
                             CUstream stream, bool *flagged_out) {
   const vyc_prepared *prepared = submission->prepared;
@@ -184,7 +184,8 @@ vyc_status vyc__submission_enqueue(vyc_submission *submission, const vyc_run *ru
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-/* Who has claimed it says so itself, and may change it meanwhile. */
+/* A submission that is claimed is not looked at: its thread may change it meanwhile, and notes the
+ * end itself. */
 static bool is_known_to_have_ended(void *owner) {
   vyc_submission *submission = owner;
   int expected = SUBMISSION_FLIGHT;

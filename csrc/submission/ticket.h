@@ -6,8 +6,8 @@
 
 /* The functions of tickets of one kind of runs. */
 typedef struct vyc_ticket_kind {
-  /* Check once, or wait; false: another thread is at it. Completes the ticket if the run has ended.
-   * The thread has entered the context with `scope`. */
+  /* Check once, or wait; false: another thread is doing so. Completes the ticket if the run has
+   * ended. The thread has entered the context with `scope`. */
   bool (*look)(vyc_ticket *ticket, int64_t timeout_ns, vyc_scope *scope);
   /* Nothing may write to the result memory once this returns. */
   void (*abandon)(vyc_ticket *ticket);

@@ -12,10 +12,11 @@ struct vyc_shown {
   const char *name; /* empty: none */
   uint32_t index; /* among the bindings or the scalars */
   bool is_pointer;
-  bool is_noted; /* its place in the block is, and the rest is for that */
+  bool is_noted; /* it is in the noted part of the block; the fields below are set then */
   uint8_t type; /* VYC_TYPE_...; 0: not known */
   uint8_t offset, size;
-  uint8_t count_offset, count_size; /* of an array: where its number of elements is; size 0: not */
+  uint8_t count_offset, count_size; /* of an array: where its number of elements is noted; size 0:
+                                       nowhere */
 };
 
 static const char *const TYPES[] = {

@@ -1,7 +1,8 @@
 /* What kernels and graphs are called in messages.
  *
- * A name is held by what it names. After that a note of a launch may still have it, and somebody
- * may be reading that: it is freed when neither is so, which is looked at once for many names. */
+ * A name is held by what it names. After that a note of a launch may still have it, and a thread
+ * may be reading that note: the name is freed when neither is the case, which is checked for many
+ * names at once. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -103,8 +103,8 @@ vyc_flight *vyc__flight_take(vyc_history *history, const vyc_flight_kind *kind, 
   return flight;
 }
 
-/* A reader that comes after the look at `readers` finds no note. In a forked child there may be one
- * for ever, that does not exist. */
+/* A reader that comes after the look at `readers` finds no note. In a forked child `readers` may
+ * count threads that do not exist there. */
 void vyc__flight_give(vyc_history *history, vyc_flight *flight) {
   atomic_store(&flight->entry.note, 0);
   while (atomic_load(&history->readers) != 0 && history->fork_generation == vyc__fork_count())
@@ -192,7 +192,8 @@ static void add_ring(page *p, vyc_history *history, uint32_t ring) {
     add(p, line);
   }
   if (open <= VYC_HISTORY) return;
-  snprintf(line, sizeof line, "%" PRIu32 " launches before those %s", open - VYC_HISTORY, where);
+  snprintf(line, sizeof line, "%" PRIu32 " launch%s before those %s", open - VYC_HISTORY,
+           open - VYC_HISTORY == 1 ? "" : "es", where);
   add(p, line);
 }
 

@@ -1,9 +1,10 @@
-/* The last launches, for the message of a fault that comes out long after the launch that made it.
+/* The last launches, for the message of a fault, which is reported long after the launch that
+ * caused it.
  *
- * Streams are written down by their slots, in rings, calls with host arrays by their submissions. A
- * launch fills one cache line, and a wait that succeeded says which launches are out of the
- * question. Reading takes no lock, so every failure may do it; two threads that launch on one
- * stream at the same time may lose one of the two notes. */
+ * Launches on streams are noted in a ring for each slot, calls with host arrays with their
+ * submission. A launch fills one cache line, and a wait that succeeds rules out the launches before
+ * it. Reading takes no lock, so every failure may do it; two threads that launch on one stream at
+ * the same time may lose one of the two notes. */
 #ifndef VYC_LAUNCH_LOG_H
 #define VYC_LAUNCH_LOG_H
 
@@ -94,7 +95,7 @@ static inline vyc_name *vyc__name_retain(vyc_name *name) {
 }
 /* No launch is noted with it any more; NULL is allowed. */
 void vyc__name_release(vyc_history *history, vyc_name *name);
-/* Nothing is in the context but notes. */
+/* Nothing is left of the context but notes. */
 void vyc__names_free(vyc_history *history);
 /* Between them what notes point to stays. */
 void vyc__notes_begin(vyc_history *history);

@@ -26,7 +26,7 @@ static vyc_status make_behind(vyc_worker *worker) {
   vyc__claim_take(&worker->claim);
   if (worker->behind == NULL) {
     status = VYC_CU(context, cuStreamCreate, &made, CU_STREAM_NON_BLOCKING);
-    if (status == VYC_OK) worker->behind = made; /* seen by who looks without the claim */
+    if (status == VYC_OK) worker->behind = made; /* threads look at it without the claim */
   }
   vyc__claim_drop(&worker->claim);
   return status;
@@ -134,7 +134,7 @@ vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker) {
   if (VYC_UNLIKELY(stream->child.context != worker->child.context))
     return vyc__fail(
         VYC_E_INVALID, __func__,
-        "the worker is on another device than the stream: give a stream of its device");
+        "the worker and the stream belong to different devices: give a stream of the worker's");
   vyc_context *context = worker->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));

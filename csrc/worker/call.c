@@ -52,7 +52,8 @@ static bool has_ended(const vyc_worker_call *call) {
   return vyc__parts_are_answered(call->parts, call->part_count);
 }
 
-/* Who has claimed it says so itself, and may change it meanwhile. */
+/* A call that is claimed is not looked at: its thread may change it meanwhile, and notes the end
+ * itself. */
 static bool is_known_to_have_ended(void *owner) {
   vyc_worker_call *call = owner;
   int expected = CALL_FLIGHT;
@@ -128,7 +129,8 @@ static bool take_free(vyc_worker_call *call) {
   return state == CALL_FREE && atomic_compare_exchange_strong(&call->state, &state, CALL_CLAIMED);
 }
 
-/* Calls are freed with their worker alone, so a spare one is a call, whoever has it by now. */
+/* Calls are freed only with their worker, so a spare one still is a call, even if another thread
+ * has it by now. */
 static vyc_status take(vyc_worker *worker, vyc_worker_call **call_out, vyc_scope *scope) {
   vyc_worker_call *spare = atomic_load_explicit(spare_of_thread(worker), memory_order_acquire);
   if (VYC_LIKELY(spare != NULL) && take_free(spare)) {
@@ -276,8 +278,9 @@ vyc_status vyc__call_submit(vyc_worker_call *call, uint32_t kernel, const vyc_ru
         status = try_put(call, kernel, run);
       else if (status == VYC_NOT_READY)
         status = vyc__fail(VYC_E_TIMEOUT, "worker",
-                           "kernel %s: the calls before it that it waits for, %u of them or some "
-                           "with the same arrays, have not ended in the time allowed: allow more",
+                           "kernel %s has not begun: it waits for earlier calls, because they use "
+                           "the same arrays or there is room for only %u calls, and these have not "
+                           "ended in the time allowed: allow more",
                            call->prepared->name, WORKER_ROOM);
     } while (status == VYC_NOT_READY);
   }
@@ -306,7 +309,9 @@ static vyc_status begin_again(vyc_worker_call *call, const worker_part *part) {
         context->caps.ordinal);
   }
   if (vyc__ring_is_withheld(part->ring)) return VYC_OK;
-  if (!vyc__claim_try(&worker->claim)) return VYC_OK; /* whoever has it launches it, or lets go */
+  if (!vyc__claim_try(&worker->claim))
+    return VYC_OK; /* the holder launches it, or gives the claim
+                      back */
   vyc_status status = VYC_OK;
   if (!vyc__ring_is_answered(part->ring, part->number))
     status = vyc__ring_go_on(part->ring, call->scope);
@@ -322,7 +327,7 @@ static vyc_status go_on_parts(vyc_worker_call *call) {
   return VYC_OK;
 }
 
-/* A fault is that of the context, so any block tells it. */
+/* A fault ends the whole context, so the stream of any block reports it. */
 static vyc_status ask(const vyc_worker_call *call) {
   if (call->is_behind) {
     const vyc_status status = vyc__behind_ask(call->worker, call->scope);

@@ -60,7 +60,7 @@ static vyc_status leave_device(vyc_worker *worker, int64_t timeout_ns) {
   vyc_context *context = worker->child.context;
   vyc_pace pace = vyc__pace_begin(timeout_ns, VYC_SPIN_NS);
   EACH_RING(ring, worker) give_stop(ring);
-  /* Their last instructions, or a fault. */
+  /* Waits for their last instructions, or for a fault. */
   EACH_RING(ring, worker)
   if (ring->stream != NULL)
     VYC_TRY(vyc__stream_finish(context, ring->stream, vyc__pace_left(&pace)));

@@ -125,8 +125,8 @@ static bool comes_to_stop(const vyc_ring *ring) {
   return ring->has_stop && !vyc__ring_is_answered(ring, ring->stop);
 }
 
-/* While the caller has paused the worker; `due` is of no meaning else, and may be older than
- * numbers can tell. */
+/* Only while the caller has paused the worker: otherwise `due` has no meaning, and may be so old
+ * that numbers have wrapped since. */
 static bool has_due(const vyc_ring *ring) {
   return atomic_load(&ring->worker->pauses) != 0 && !vyc__ring_is_answered(ring, ring->due);
 }
@@ -144,15 +144,15 @@ void vyc__ring_stop(vyc_ring *ring) {
   ring->has_stop = true;
 }
 
-/* Whether no launch comes to what is put next. A stop from before the pause does not keep one for
- * calls that are due away: then there is none behind these yet. */
+/* Whether no launch takes what is put next, because a stop is before it. A stop before calls that
+ * are due does not count: a launch is made for these, which goes on behind them. */
 static bool is_shut(vyc_ring *ring) {
   vyc__ring_stop(ring);
   if (!vyc__ring_is_running(ring) && !has_due(ring)) return true;
   return (int32_t)(ring->stop - ring->due) > 0;
 }
 
-/* Calls are answered one after the other, so the last one tells. */
+/* Calls are answered one after the other, so the answer to the last one is enough. */
 bool vyc__ring_takes(vyc_ring *ring, uint32_t count) {
   if (VYC_UNLIKELY(atomic_load(&ring->worker->pauses) != 0) && !is_shut(ring)) return false;
   return vyc__ring_is_answered(ring, *ring->next + count - WORKER_SLOTS);
@@ -238,7 +238,7 @@ static vyc_status launch_it(vyc_ring *ring, stay of) {
   if (ring->stream == NULL) {
     CUstream made = NULL;
     VYC_TRY(VYC_CU(context, cuStreamCreate, &made, CU_STREAM_NON_BLOCKING));
-    ring->stream = made; /* seen by who looks without the claim */
+    ring->stream = made; /* threads look at it without the claim */
   }
   vyc__ring_note_end(ring);
   ring->has_stop = comes_to_stop(ring);
@@ -281,7 +281,7 @@ vyc_status vyc__ring_go_until(vyc_ring *ring, uint32_t last) {
 vyc_status vyc__ring_ask(const vyc_ring *ring, vyc_scope *scope) {
   vyc_context *context = ring->worker->child.context;
   const CUstream stream = ring->stream;
-  if (stream == NULL) return VYC_NOT_READY; /* the driver would ask the default stream */
+  if (stream == NULL) return VYC_NOT_READY; /* NULL would mean the default stream */
   VYC_TRY(vyc__worker_enter(context, scope));
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const vyc_status status =

@@ -56,8 +56,8 @@ static bool leave_or_wait(vyc_worker_call *call) {
   return false;
 }
 
-/* Results in device memory cannot be dropped: who uses them next does not know of the call. True:
- * it has ended, and the call is free. */
+/* Results in device memory cannot be dropped: later users of the memory do not know of the call.
+ * True: it has ended, and the call is free. */
 static bool leave_buffers(vyc_worker_call *call) {
   vyc_context *context = call->worker->child.context;
   vyc_scope scope;

@@ -7,7 +7,7 @@
 /* As in codegen/emit/resident.py. */
 #define WORKER_SLOTS 64u
 #define WORKER_ROOM (WORKER_SLOTS - 1) /* for calls; so there is always room for a stop */
-#define WORKER_WITHHELD 32u /* so much lower is the number of a call that is not to begin yet */
+#define WORKER_WITHHELD 32u /* by which the number of a call is lower while it must not begin */
 #define WORKER_SLOT_WORDS 32u
 #define WORKER_HEADER_WORDS 4u
 #define WORKER_ANSWER_WORDS                                                                        \

@@ -164,11 +164,11 @@ static void what_is_wrong_is_refused(adder *a) {
   refused(a, "row 6: argument 0");
   fill(a, 9, one, 1);
   a->rows.scalar_count = 2;
-  refused(a, "2 scalar arguments");
+  refused(a, "the kernel takes 1 array and 1 scalar in each row, not 1 and 2");
   fill(a, 9, one, 1);
   vyc_prepared *const entry = a->entry;
   a->entry = a->prepared;
-  refused(a, "not of this kernel");
+  refused(a, "made for another kernel");
   a->entry = entry;
   fill(a, 0, one, 1);
   OK(vyc_prepared_launch_many(a->prepared, a->entry, &a->rows));

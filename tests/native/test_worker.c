@@ -231,14 +231,26 @@ static void a_pause_holds_calls_up(void) {
   vyc_buffer_release(d);
 }
 
+static int ends_with(const char *text, const char *end) {
+  const size_t bytes = strlen(text), of_end = strlen(end);
+  return bytes >= of_end && strcmp(text + bytes - of_end, end) == 0;
+}
+
 static void what_is_refused(void) {
   static host_call call;
+  uint32_t number = 0;
   vyc_worker *none = NULL;
   vyc_bundled_kernel *one = NULL, *some[3];
   vyc_worker_desc desc = DESC;
   CHECK(vyc_bundled_kernel_load(&one, NULL, 0, context, bundle, "adding", 0) == VYC_E_UNSUPPORTED);
   CHECK(vyc_bundled_worker_load(&none, some, 2, context, bundle, "saxpy", &desc) == VYC_E_INVALID);
   CHECK(vyc_bundled_worker_load(&none, some, 2, context, bundle, "x", &desc) == VYC_E_INVALID);
+  CHECK(ends_with(vyc_last_message(), "there is no worker x; there are: adding"));
+  CHECK(vyc_bundled_kernel_load(&one, NULL, 0, context, bundle, "x", 0) == VYC_E_INVALID);
+  CHECK(ends_with(vyc_last_message(), "there is no kernel x; there are: add_to, saxpy"));
+  CHECK(vyc_bundle_kernel_find(bundle, &number, "x") == VYC_E_INVALID);
+  CHECK(ends_with(vyc_last_message(), "there is no kernel x; there are: add_to, adding, saxpy"));
+
   CHECK(vyc_bundled_worker_load(&none, some, 1, context, bundle, "adding", &desc) == VYC_E_INVALID);
   CHECK(vyc_bundled_worker_load(&none, some, 3, context, bundle, "adding", &desc) == VYC_E_INVALID);
   desc.blocks = 33;

@@ -51,7 +51,7 @@ bool empty(const FillWork &work) { return work.width == 0 || work.height == 0; }
 
 void lose_to_freed_memory(int device, const char *what, uint64_t address) {
   char message[128];
-  std::snprintf(message, sizeof message, "%s: 0x%" PRIx64 " is not in live memory any more", what,
+  std::snprintf(message, sizeof message, "%s: 0x%" PRIx64 " is no longer in live memory", what,
                 address);
   lose_device(device, CUDA_ERROR_ILLEGAL_ADDRESS, message);
 }

@@ -97,7 +97,8 @@ typedef struct vyc_bundle_kernel {
 /* Kernel `index`, in the order of their names. VYC_E_INVALID after the last. */
 VYC_API vyc_status vyc_bundle_kernel_get(vyc_bundle *bundle, vyc_bundle_kernel *kernel_out,
                                          uint32_t index);
-/* The number of a kernel. VYC_E_INVALID: none has this name; the message lists those that exist. */
+/* The number of a kernel. VYC_E_INVALID: none has this name; the message lists those that exist,
+ * without those that were added for others (VYC_KERNEL_ROWS, VYC_KERNEL_CLEARS). */
 VYC_API vyc_status vyc_bundle_kernel_find(vyc_bundle *bundle, uint32_t *index_out,
                                           const char *name);
 

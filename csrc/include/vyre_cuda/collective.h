@@ -48,11 +48,12 @@ VYC_API vyc_status vyc_communicator_create(vyc_communicator **communicator_out,
  * NCCL ends the ranks of one machine together: its own end is waited for up to the same limit, and
  * for a second at least; where others stay in the group, its memory stays until they leave. */
 VYC_API void vyc_communicator_close(vyc_communicator *communicator);
-/* Whether this thread may close it. VYC_E_INVALID: it is inside a call of it, in the question of
- * its host (vyc_nccl_ask); a close there would end the call. */
+/* Whether this thread may close it. VYC_E_INVALID: the thread is inside a call of the communicator,
+ * in the function that vyc_nccl_ask was given; a close there would end that call. */
 VYC_API vyc_status vyc_communicator_may_close(const vyc_communicator *communicator);
-/* Say that a rank of the group has ended, so that NCCL's own end, which needs all of a machine, may
- * have none: a close, also one that another thread is in, waits a second for it at most. */
+/* Report that a rank of the group has ended. NCCL ends the ranks of one machine together, so its
+ * own end may never come: a close, also one that another thread is in, waits for it at most a
+ * second. */
 VYC_API void vyc_communicator_left(vyc_communicator *communicator);
 /* The last reference closes it; graphs hold one. */
 VYC_API void vyc_communicator_release(vyc_communicator *communicator);
@@ -122,7 +123,7 @@ VYC_API vyc_status vyc_collectives_begin(void);
  * a status of vyc_communicator_run, some may have been given, and the group has ended all the same.
  * VYC_E_INVALID: the thread has begun none. */
 VYC_API vyc_status vyc_collectives_end(void);
-#define VYC_MOST_TOGETHER 32u /* devices whose work waits for each other */
+#define VYC_MOST_TOGETHER 32u /* the most devices whose work waits for each other */
 /* A group of one collective for each communicator, which are of different devices, up to
  * VYC_MOST_TOGETHER. Statuses as for vyc_communicator_run; VYC_E_INVALID for what that would
  * refuse, before any is given. A group that the thread has begun is cancelled on failure. Other
@@ -131,8 +132,8 @@ VYC_API vyc_status vyc_collectives_end(void);
 VYC_API vyc_status vyc_collectives_run(vyc_communicator *const *communicators,
                                        const vyc_collective *collectives, uint32_t count);
 /* Forget what was noted since the outermost beginning, and end all groups of the thread: for a
- * group of which a call was refused, as a part of it would wait for the rest. VYC_E_INVALID: the
- * thread has begun none. */
+ * group of which a call was refused, because a part of it would wait for the rest. VYC_E_INVALID:
+ * the thread has begun none. */
 VYC_API vyc_status vyc_collectives_cancel(void);
 
 typedef struct vyc_communicator_state {
@@ -167,8 +168,8 @@ enum { VYC_ONE_SHOT_BLOCK_BYTES = 2048 /* of elements, which a block of their ke
 
 /* Give the members, all ranks of a group in this process, by rank, memory for small all-reduces,
  * which then need no NCCL: for arrays of up to most_bytes, a multiple of VYC_ONE_SHOT_BLOCK_BYTES.
- * It waits for the devices. VYC_E_UNSUPPORTED: they cannot access each other's memory, are of two
- * drivers, or are more than 8. */
+ * It waits for the devices. VYC_E_UNSUPPORTED: they cannot access each other's memory, belong to
+ * two drivers, or are more than 8. */
 VYC_API vyc_status vyc_one_shot_open(vyc_communicator *const *members, uint32_t count,
                                      uint64_t most_bytes);
 enum { VYC_INBOX_HANDLE_BYTES = 64 };

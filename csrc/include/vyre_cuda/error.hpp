@@ -44,7 +44,7 @@ void copy_text(char (&to)[N], const char *from) noexcept {
   to[i] = '\0';
 }
 
-struct Nowhere {}; // a run of no kernel: there is no site to look for
+struct Nowhere {}; // a call that no kernel belongs to: there is no site to look for
 
 } // namespace detail
 
@@ -181,8 +181,8 @@ template <class Find>
 } // namespace detail
 #endif
 
-// A value, or the Error because of which there is none. Reading the value of a failure is undefined
-// but for value(), which throws.
+// A value, or the Error because of which there is none. Reading the value of a failure is
+// undefined, except by value(), which throws.
 template <class T>
 class [[nodiscard]] Result {
  public:

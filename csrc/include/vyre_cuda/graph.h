@@ -209,8 +209,8 @@ typedef struct vyc_symbol_value {
 
 /* Add a symbol and return its number, counted from 0. Work and sizes of launches do not follow from
  * its values: they stay as they are. VYC_E_INVALID: no such step or place, elements of other sizes,
- * many launches as one, a place twice or of another symbol, or the name is taken. It may also be
- * called after vyc_graph_finish. */
+ * in many launches as one anything but an array with a place, a place twice or of another symbol,
+ * or the name is taken. It may also be called after vyc_graph_finish. */
 VYC_API vyc_status vyc_graph_add_symbol(vyc_graph *graph, uint32_t *symbol_out,
                                         const vyc_graph_symbol *symbol);
 /* VYC_E_INVALID: the graph has no symbol of this name. */

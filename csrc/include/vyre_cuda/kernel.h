@@ -178,8 +178,8 @@ VYC_API vyc_status vyc_prepared_create(vyc_prepared **prepared_out, vyc_module *
 /* Give a prepared kernel without one the entry vyc_prepared_desc.several, of any module of the
  * context, which the prepared kernel keeps; so it can be compiled when it is first needed. It is
  * for runs and launches that begin after this; calls and steps of graphs keep what they are
- * launched with until they get another grid. VYC_E_INVALID: it has one, or the module has no such
- * function. */
+ * launched with until they get another grid. VYC_E_INVALID: it already has one, or the module has
+ * no such function. */
 VYC_API vyc_status vyc_prepared_add_several(vyc_prepared *prepared, vyc_module *module,
                                             const char *entry, uint32_t elements, uint64_t from);
 /* The last reference waits for runs in flight, up to the context's time limit; a run that has not

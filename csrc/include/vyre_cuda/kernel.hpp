@@ -97,7 +97,7 @@ class BoundCall {
   detail::Loaded loaded_{};
 };
 
-// A kernel, with where and when its runs are made. Cheap to make; refers to the kernel.
+// A kernel, and where and when it runs. Cheap to make; refers to the kernel.
 template <class... P>
 class KernelRun {
  public:

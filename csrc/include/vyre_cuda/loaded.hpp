@@ -181,7 +181,7 @@ VYRE_COLD inline Result<void> check_extents(const Bundle &bundle, const vyc_bund
       char wanted[512];
       static_cast<void>(std::snprintf(wanted, sizeof wanted, "%s.%u", array, axis));
       if (found.name == nullptr || !is_same_text(found.name, wanted))
-        return mismatch(row.name, "parameter %s has another number of axes than %u", array,
+        return mismatch(row.name, "parameter %s does not have %u axes in the bundle", array,
                         declared[i].axes);
     }
   const vyc_bundle_parameter more = parameter_of(bundle, kernel, at, row.parameter_count);

@@ -94,7 +94,7 @@ VYC_API vyc_status vyc_copy_try_out(vyc_buffer *from, uint64_t offset, void *dat
  * overlap. The buffers may also be of two contexts of one driver: then the copy is ordered with the
  * work of both on their buffers, runs in call order of `to`'s, and goes from memory to memory where
  * the devices can reach each other's, else by way of the host, which is the driver's choice; the
- * ranges may not overlap. VYC_E_INVALID: the buffers are of two drivers. */
+ * ranges may not overlap. VYC_E_INVALID: the buffers belong to two drivers. */
 VYC_API vyc_status vyc_copy(vyc_buffer *to, uint64_t to_offset, vyc_buffer *from,
                             uint64_t from_offset, uint64_t bytes);
 /* Set the bytes to 0, without a wait. */
@@ -104,9 +104,9 @@ VYC_API vyc_status vyc_fill_zero(vyc_buffer *to, uint64_t offset, uint64_t bytes
 VYC_API vyc_status vyc_fill(vyc_buffer *to, uint64_t offset, uint32_t value, uint32_t element_bytes,
                             uint64_t bytes);
 
-/* Copies and fills in the order of a stream, as a launch there, and without a wait. Everything is
- * of one context, ranges are checked, and everything may be released at once. VYC_E_INVALID also:
- * the stream is being captured.
+/* Copies and fills in the order of a stream, as a launch there, and without a wait. Everything must
+ * belong to one context, ranges are checked, and everything may be released at once. VYC_E_INVALID
+ * also: the stream is being captured.
  *
  * Copy from page-locked memory to a buffer. The memory must not change until the stream has done
  * the copy (vyc_stream_synchronize, an event). */

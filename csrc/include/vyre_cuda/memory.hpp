@@ -179,9 +179,9 @@ class PinnedArray {
   View<T> elements_{};
 };
 
-// Copies in the order of a stream, without a wait: all elements, which both must have as many of.
-// The page-locked memory may be released at once, but not changed or read before the stream has
-// reached the copy.
+// Copies all elements in the order of a stream, without a wait; both must have the same number. The
+// page-locked memory may be released at once, but not changed or read before the stream has reached
+// the copy.
 template <class T>
 Result<void> try_copy(const Stream &stream, const Array<T> &to,
                       const PinnedArray<T> &from) noexcept {

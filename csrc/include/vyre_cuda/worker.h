@@ -68,9 +68,9 @@ VYC_API vyc_status vyc_worker_run(vyc_worker *worker, vyc_ticket **ticket_out, u
 VYC_API vyc_status vyc_worker_submit(vyc_worker *worker, vyc_ticket **ticket_out, uint32_t kernel,
                                      const vyc_run *run);
 /* Work that is given to the stream later begins when the calls submitted so far have ended; no
- * thread waits for that. Both must be of one context. VYC_E_INVALID: the stream is being captured.
- * VYC_E_UNAVAILABLE: the caller has paused the worker, and some of these calls were submitted
- * since, so that they may never end. */
+ * thread waits for that. Both must belong to one context. VYC_E_INVALID: the stream is being
+ * captured. VYC_E_UNAVAILABLE: the caller has paused the worker, and some of these calls were
+ * submitted since, so that they may never end. */
 VYC_API vyc_status vyc_stream_wait_worker(vyc_stream *stream, vyc_worker *worker);
 /* Keep the worker off the device, until as many calls of vyc_worker_resume. When this returns, the
  * calls that were submitted before have ended, and all others wait. VYC_NOT_READY: it has not left

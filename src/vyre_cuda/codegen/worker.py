@@ -53,7 +53,7 @@ def refused(lowered: Lowered, bounds: str) -> str | None:
     if lowered.asserts:
         return "assertions"
     if lowered.cooperative:
-        return "barriers of the grid"
+        return "grid barriers"
     if lowered.prints:
         return "prints"
     if lowered.sites:

@@ -333,7 +333,7 @@ def test_more_ranks_than_small_all_reduces_can_have_use_nccl(start):
 
     for status, output in start("one_too_many", place, 9):
         assert status == 0, output
-        assert output == "sum [36, 36, 36, 36] 0 rank 0: 9 ranks; at most 8 are possible\n"
+        assert output == "sum [36, 36, 36, 36] 0 rank 0: the group has 9 ranks, and at most 8 are possible\n"
 
 
 @pytest.mark.thin

@@ -359,7 +359,7 @@ def refused_programs() -> Iterator[tuple[str, vc.Program]]:
     out = b.output("out", vc.u32, zeroed=False)
     b.grid_barrier()
     out[vc.global_id.x] = vc.u32(1)
-    yield "barriers of the grid", b.build()
+    yield "grid barriers", b.build()
     b = vc.Builder("asserts", block=32)
     out = b.output("out", vc.u32, zeroed=False)
     b.assert_(vc.global_id.x < vc.u32(5), "small")

@@ -249,7 +249,7 @@ class Maker:
         return [statement, nodes.Store(RESULTS[kept.type], self.cell(), kept)]
 
     def exchange_in_grid(self, scope: list[Local]) -> list[Stmt]:
-        """Every thread writes elements of its own and reads those of any thread, between barriers of the grid."""
+        """Every thread writes elements of its own and reads those of any thread, between grid barriers."""
         name, found = self.fresh(), self.expr(u32, scope, 2)
         written = nodes.Store("g", self.cell(), self.expr(u32, scope))
         few = Apply(u32, "remainder", (found, Size(u32, "g")))

@@ -348,9 +348,9 @@ void ThreadBlock::describe_deadlock(Report *report) const {
   if (first == nullptr) return;
   report->line = static_cast<int>(
       kernel_.code->locations[static_cast<size_t>(first - kernel_.code->instructions.data())].line);
-  report->message = "no thread can go on: " + std::to_string(at_barrier) + " wait at barriers, " +
-                    std::to_string(in_warp) + " for other lanes of their warp, " +
-                    std::to_string(threads_.size() - alive_) + " have exited; the first is " +
+  report->message = "no thread can go on: " + std::to_string(at_barrier) + " at barriers, " +
+                    std::to_string(in_warp) + " waiting for other lanes of their warp, " +
+                    std::to_string(threads_.size() - alive_) + " exited; the first that waits is " +
                     place(who, first);
 }
 

@@ -71,7 +71,7 @@ const Instruction *run_print(const Instruction *i, uint64_t *r, Machine &m) {
   const uint64_t format = r[i->slot[0]], values = r[i->slot[1]] - local_window;
   const char *at = find_format(m, format);
   if (at == nullptr)
-    return m.fault(i, Outcome::illegal_address, format, "no text of the module as a format");
+    return m.fault(i, Outcome::illegal_address, format, "the format is not a text of the module");
   std::string text;
   uint64_t offset = 0;
   uint32_t count = 0;

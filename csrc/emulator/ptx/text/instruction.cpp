@@ -99,7 +99,7 @@ std::string KernelBuilder::normalize(const Token &opcode, Order *order) const {
   if (cache == "nc" && name.find(".global") == std::string::npos)
     Lexer::fail(opcode, "'.nc' reads global memory only");
   if (!semantics.empty() && name.find(".param") != std::string::npos)
-    Lexer::fail(opcode, "a parameter has no memory order");
+    Lexer::fail(opcode, "an access to a parameter cannot have a memory order");
   order->acquire = access && semantics == "acquire";
   order->release = access && semantics == "release";
   if (access || update) {
@@ -121,7 +121,7 @@ const Form &KernelBuilder::choose(const Token &opcode, const std::string &name,
     if (is_approximate(parts))
       Lexer::fail(opcode, shown(opcode) +
                               " is approximate: only the hardware knows the bits of its result, "
-                              "the emulator does not reproduce them");
+                              "and the emulator does not reproduce them");
     if (!forms().has_opcode(std::string(parts[0])))
       Lexer::fail(opcode, "unknown instruction " + shown(opcode));
     Lexer::fail(opcode, "'" + std::string(parts[0]) + "' has no form " + shown(opcode));

@@ -92,11 +92,11 @@ SharedVariable parse_shared(Lexer &lexer, bool external) {
   const Token name = lexer.expect(Token::Kind::word, "a name");
   check_name(name);
   const uint64_t count = parse_count(lexer);
-  if (lexer.at("=")) Lexer::fail(lexer.peek(), "shared memory has no initial value");
+  if (lexer.at("=")) Lexer::fail(lexer.peek(), "shared memory cannot have an initial value");
   lexer.expect(";");
   variable.name = name.text;
   variable.dynamic = external && count == 0;
-  if (count == 0 && !external) Lexer::fail(name, "array without a size is not .extern");
+  if (count == 0 && !external) Lexer::fail(name, "an array without a size must be .extern");
   if (external && count != 0) Lexer::fail(name, "external array with a size");
   variable.align = std::max<uint64_t>(align, type.bits / 8);
   variable.bytes = count * (type.bits / 8);
@@ -194,7 +194,7 @@ std::array<uint32_t, 3> KernelBuilder::parse_three() {
   for (size_t k = 0; k < 3; ++k) {
     const uint64_t value = lexer_.expect_integer("a number of threads");
     if (value == 0 || value > 1024 || (product *= value) > 1024)
-      Lexer::fail(first, "more than 1024 or no threads in a block");
+      Lexer::fail(first, "a block has 1 to 1024 threads");
     sizes[k] = static_cast<uint32_t>(value);
     if (!lexer_.accept(",")) break;
   }

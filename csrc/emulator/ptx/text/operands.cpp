@@ -268,7 +268,8 @@ std::string KernelBuilder::mismatch_scalar(const OperandSpec &spec, const Operan
   if (operand.negated && !(spec.negatable && operand.kind == Kind::reg)) return "takes no '!' here";
   const bool move = form.name.compare(0, 4, "mov.") == 0;
   switch (operand.kind) {
-  case Kind::sink: return target && (spec.second || spec.vector) ? "" : "discards no result here";
+  case Kind::sink:
+    return target && (spec.second || spec.vector) ? "" : "cannot discard a result here";
   case Kind::reg:
     if (spec.immediate) return "needs an immediate, " + met;
     return compatible(spec, operand.type)
@@ -330,7 +331,8 @@ std::string KernelBuilder::mismatch(const Form &form, const std::vector<Operand>
   size_t least = 0;
   for (const OperandSpec &spec : form.operands) least += spec.optional ? 0 : 1;
   if (operands.size() < least || operands.size() > form.operands.size())
-    return "takes " + std::to_string(least) + " operands, met " + std::to_string(operands.size());
+    return "takes " + std::to_string(least) + (least == 1 ? " operand, met " : " operands, met ") +
+           std::to_string(operands.size());
   for (size_t k = 0; k < operands.size(); ++k)
     if (const std::string why = mismatch(form.operands[k], operands[k], form); !why.empty())
       return "operand " + std::to_string(k + 1) + ": " + why;

@@ -216,7 +216,7 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
         Raises
         ------
         UnsupportedError
-            A kernel has barriers of the grid, assertions, `bounds="trap"` or prints, comes from `load`, or from a
+            A kernel has grid barriers, assertions, `bounds="trap"` or prints, comes from `load`, or from a
             bundle without its body; or the kernels do not fit into one.
         ValueError
             No kernel, a kernel of another device, or a duration or a number of blocks out of range.

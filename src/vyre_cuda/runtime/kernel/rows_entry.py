@@ -43,7 +43,7 @@ def what_keeps_apart(kernel: Kernel) -> str | None:
     if kernel.lowered.asserts:
         return "assertions"
     if kernel.lowered.cooperative:
-        return "barriers of the grid"
+        return "grid barriers"
     if kernel.lowered.prints:
         return "lines that it prints, whose order is that of the launches"
     if kernel.lowered.sites:
