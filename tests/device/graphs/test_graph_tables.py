@@ -256,7 +256,7 @@ def test_explain_says_what_tables_do_not_take(device: vc.Device) -> None:
         for each, z in zip(xs, zs, strict=True):
             checked.launch(each, z)
     graph.replay()
-    assert "no row of a table: the kernel has assertions" in graph.explain()
+    assert "not a row of a table: the kernel has assertions" in graph.explain()
     assert "with a table" not in graph.explain()
 
 

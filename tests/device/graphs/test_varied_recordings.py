@@ -37,7 +37,7 @@ LEAST = {
     "refused: clear": 13,
     "refused: precision": 13,
     "refused: size": 13,
-    "refused: no row of a table": 13,
+    "refused: not a row of a table": 13,
     "refused: never merged": 13,
 }
 

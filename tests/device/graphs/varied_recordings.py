@@ -327,7 +327,7 @@ def _count(graph: vc.Graph, counts: Counter[str]) -> None:
     counts["temporaries in shared memory"] += len(plan.shared)
     counts["tables"] += len(plan.tables)
     counts["tables of several kernels"] += sum(isinstance(table, TablesStep) for table in plan.tables)
-    counts["refused: no row of a table"] += len(plan.refused)
+    counts["refused: not a row of a table"] += len(plan.refused)
     for row in plan.rows:
         if row.fused is None:
             counts["refused: never merged"] += bool(row.apart)

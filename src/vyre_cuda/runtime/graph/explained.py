@@ -109,7 +109,7 @@ def _rows(recorded: Sequence[Step | RepeatStep], plan: Plan) -> Iterator[str]:
         if row.behind:
             yield f"  not with the next step: {row.behind}"
         if row.fused is None and (why := plan.refused.get(plan.places[row.first][0])):
-            yield f"  no row of a table: {why}"
+            yield f"  not a row of a table: {why}"
 
 
 def _loop(step: RepeatStep) -> str:
