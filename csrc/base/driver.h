@@ -123,7 +123,7 @@ typedef CUresult(CUDAAPI *vyc_stream_depend_function)(CUstream stream, CUgraphNo
 
 /* What the emulator exports besides the driver's functions; its presence identifies it. */
 #define VYC_EMULATOR_MARK "vyre_emulator_set"
-/* See emulator/driver/control.h. */
+/* See emulator/control.h. */
 #define VYC_EMULATOR_UNSPECIFIED "vyre_emulator_unspecified"
 typedef int (*vyc_unspecified_function)(uint64_t report, uint32_t binding, uint64_t address,
                                         uint64_t bytes);

@@ -249,7 +249,7 @@ def test_structs_of_the_emulator(tmp_path: Path, name: str, info: type[ctypes.St
         facts.append(f"sizeof(((struct {name} *)0)->{field}) == {ctypes.sizeof(type_)}")
     source = tmp_path / "facts.c"
     asserts = "".join(f'_Static_assert({fact}, "as in Python");\n' for fact in facts)
-    source.write_text(f'#include <stddef.h>\n#include "emulator/driver/control.h"\n{asserts}')
+    source.write_text(f'#include <stddef.h>\n#include "emulator/control.h"\n{asserts}')
 
     done = subprocess.run([*COMPILE, "-fsyntax-only", str(source)], capture_output=True, text=True, check=False)
 
@@ -257,4 +257,4 @@ def test_structs_of_the_emulator(tmp_path: Path, name: str, info: type[ctypes.St
 
 
 def test_elements_that_the_emulator_reports(macro: Callable[[str, str], int | str]) -> None:
-    assert macro("emulator/driver/control.h", "VYRE_EMULATOR_PARAMETER") == unwritten._PARAMETER
+    assert macro("emulator/control.h", "VYRE_EMULATOR_PARAMETER") == unwritten._PARAMETER

@@ -49,11 +49,26 @@ def objects(rooms: ModuleType, native_build: Path) -> Mapping[str, Path]:
     return found
 
 
-def test_every_folder_with_c_files_is_in_the_order(rooms: ModuleType) -> None:
-    folders = {path.parent.name for path in (ROOT / "csrc").glob("*/*.c")}
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A csrc of its own, to be changed."""
+    return Path(shutil.copytree(ROOT / "csrc", tmp_path / "csrc"))
 
-    assert folders == set(rooms.ORDER)
-    assert not list((ROOT / "csrc").glob("*.[ch]"))
+
+def test_every_file_is_in_a_room_and_every_room_has_files(rooms: ModuleType) -> None:
+    assert list(rooms.wrong_places()) == []
+    folders = {path.parent.relative_to(ROOT / "csrc").as_posix() for path in rooms.sources()}
+    assert folders == {*rooms.ORDER, *rooms.EMULATOR}
+
+
+@pytest.mark.parametrize(
+    "place", ["planted.c", "planted/room.h", "memory/planted/fill.c", "emulator/planted/machine.h"]
+)
+def test_a_planted_file_outside_of_the_rooms_is_found(rooms: ModuleType, copied: Path, place: str) -> None:
+    (copied / place).parent.mkdir(exist_ok=True)
+    (copied / place).touch()
+
+    assert list(rooms.wrong_places(copied)) == [f"{place} is in no room of the order"]
 
 
 def test_every_room_has_its_header_and_says_what_it_is(rooms: ModuleType) -> None:
@@ -65,6 +80,20 @@ def test_includes_go_downward(rooms: ModuleType) -> None:
     assert list(rooms.wrong_includes()) == []
 
 
+def test_no_file_declares_what_another_one_defines(rooms: ModuleType) -> None:
+    assert list(rooms.wrong_declarations()) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["vyc_status vyc__check_usable(vyc_context *context);", "extern int planted;", "int *vyc_planted(void);"]
+)
+def test_a_planted_declaration_is_found(rooms: ModuleType, copied: Path, line: str) -> None:
+    with (copied / "memory" / "fill.c").open("a") as file:
+        file.write(f"{line}\n")
+
+    assert list(rooms.wrong_declarations(copied)) == [f"memory/fill.c declares by itself: {line}"]
+
+
 def test_calls_go_downward(rooms: ModuleType, objects: Mapping[str, Path]) -> None:
     calls = rooms.calls_of(objects)
 
@@ -73,14 +102,21 @@ def test_calls_go_downward(rooms: ModuleType, objects: Mapping[str, Path]) -> No
     assert list(rooms.wrong_circles(calls)) == []
 
 
-def test_a_planted_upward_call_is_found(rooms: ModuleType, objects: Mapping[str, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "vyc_status planted(vyc_context *c) { return vyc__check_usable(c); }",
+        "vyc_status (*planted)(vyc_context *) = vyc__check_usable;",
+        "#pragma weak vyc__check_usable\nvyc_status planted(vyc_context *c) { return vyc__check_usable(c); }",
+    ],
+    ids=["call", "pointer", "weak"],
+)
+def test_a_planted_upward_call_is_found(
+    rooms: ModuleType, objects: Mapping[str, Path], tmp_path: Path, planted: str
+) -> None:
     source = tmp_path / "clock.c"
     text = (ROOT / "csrc" / "base" / "clock.c").read_text()
-    source.write_text(
-        text.replace('"clock.h"', '"base/clock.h"\n#include "context/room.h"')
-        + "vyc_status planted(vyc_context *context);\n"
-        "vyc_status planted(vyc_context *context) { return vyc__check_usable(context); }\n"
-    )
+    source.write_text(text.replace('"clock.h"', '"base/clock.h"\n#include "context/room.h"') + f"{planted}\n")
     compile_file(source, tmp_path / "clock.c.o")
 
     wrong = list(rooms.wrong_calls(rooms.calls_of({**objects, "base/clock.c": tmp_path / "clock.c.o"})))
@@ -97,14 +133,40 @@ def test_a_planted_circle_of_five_files_is_found(rooms: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("written", ['"{}"', "<{}>", '"../{}"'])
-def test_planted_includes_are_found_however_they_are_written(rooms: ModuleType, tmp_path: Path, written: str) -> None:
-    csrc = tmp_path / "csrc"
-    shutil.copytree(ROOT / "csrc", csrc, ignore=shutil.ignore_patterns("emulator"))
-    planted = ("kernel/room.h", "context/child.h", "base/clock.h", "include/vyre_cuda.h")
-    with (csrc / "memory" / "fill.c").open("a") as file:
+def test_planted_includes_are_found_however_they_are_written(rooms: ModuleType, copied: Path, written: str) -> None:
+    planted = ("kernel/room.h", "context/child.h", "base/clock.h", "include/vyre_cuda.h", "emulator/control.h")
+    with (copied / "memory" / "fill.c").open("a") as file:
         file.writelines(f"# include {written.format(name)}\n" for name in planted)
 
-    assert list(rooms.wrong_includes(csrc)) == [
+    assert list(rooms.wrong_includes(copied)) == [
         "memory/fill.c includes kernel/room.h, of an upper room",
         "memory/fill.c includes context/child.h, not the room.h",
+        "memory/fill.c includes emulator/control.h, of an upper room",
     ]
+
+
+def test_an_include_of_what_a_macro_names_is_refused(rooms: ModuleType, copied: Path) -> None:
+    with (copied / "memory" / "fill.c").open("a") as file:
+        file.write('#define PLANTED "kernel/room.h"\n#include PLANTED\n')
+
+    with pytest.raises(SystemExit, match=r"memory/fill\.c includes PLANTED, which is not the name of a file"):
+        list(rooms.wrong_includes(copied))
+
+
+@pytest.mark.parametrize(
+    ("file", "header", "wrong"),
+    [
+        ("driver/print.cpp", "ptx/machine.h", "not the ptx.h"),
+        ("ptx/forms/move.cpp", "driver/state.h", "of an upper room"),
+        ("ptx/races/races.cpp", "ptx/machine/block.h", "of an upper room"),
+        ("ptx/forms/move.cpp", "../context/room.h", "not the room.h"),
+    ],
+)
+def test_a_planted_include_in_the_emulator_is_found(
+    rooms: ModuleType, copied: Path, file: str, header: str, wrong: str
+) -> None:
+    path = f"emulator/{header}" if not header.startswith("..") else header[3:]
+    with (copied / "emulator" / file).open("a") as source:
+        source.write(f'#include "{path}"\n')
+
+    assert list(rooms.wrong_includes(copied)) == [f"emulator/{file} includes {path}, {wrong}"]

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "../../csrc/emulator/control.h"
 #include "../../csrc/emulator/driver/call.h"
-#include "../../csrc/emulator/driver/control.h"
 
 [[noreturn]] inline void fail(const char *file, int line, const char *what) {
   std::fprintf(stderr, "%s:%d: %s\n", file, line, what);

@@ -3,7 +3,7 @@
 #include <cfenv>
 #include <thread>
 
-#include "../../csrc/emulator/driver/control.h"
+#include "../../csrc/emulator/control.h"
 #include "../../csrc/emulator/ptx/ptx.h"
 #include "emulator_test.h"
 

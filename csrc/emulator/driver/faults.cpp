@@ -10,7 +10,7 @@
 #include "state.h"
 
 #pragma GCC visibility push(default)
-#include "control.h"
+#include "emulator/control.h"
 #pragma GCC visibility pop
 
 namespace emulator {

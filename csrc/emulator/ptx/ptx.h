@@ -1,5 +1,5 @@
-// The boundary inside the emulator between the driver API (api, memory, stream, graph) and the
-// PTX machine (text/parse, machine/exec).
+// The boundary inside the emulator between the driver API (driver/) and the PTX machine
+// (text/parse, machine/exec).
 //
 // parse() turns text into a Module or says in the log, with line numbers, what it does not know.
 // execute() runs one launch of one kernel to its end on the calling thread. Both are thread-safe on

@@ -22,7 +22,7 @@ LIVE = ("allocations", "pinned", "modules", "streams", "events", "graphs", "exec
 
 
 class Emulator:
-    """The emulator of this process, to be steered: what each key means is in csrc/emulator/driver/control.h."""
+    """The emulator of this process, to be steered: what each key means is in csrc/emulator/control.h."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(str(Path(get_library_dir()) / EMULATOR_LIBRARY))

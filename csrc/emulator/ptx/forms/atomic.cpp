@@ -2,9 +2,9 @@
 // each one atomic operation on the host, sequentially consistent: never weaker than the text asks.
 // f32 add on global memory flushes subnormal inputs and results to zero of the same sign; on shared
 // memory it does not.
-#include "emulator/ptx/machine/memory.h"
 #include "float.h"
 #include "forms.h"
+#include "memory.h"
 
 namespace emulator {
 namespace {

@@ -3,8 +3,8 @@
 // is a fence that the parser puts beside the access.
 #include <cstring>
 
-#include "emulator/ptx/machine/memory.h"
 #include "forms.h"
+#include "memory.h"
 
 namespace emulator {
 

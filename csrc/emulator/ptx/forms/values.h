@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "emulator/ptx/machine/machine.h"
+#include "emulator/ptx/machine.h"
 
 namespace emulator {
 

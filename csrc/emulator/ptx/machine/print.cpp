@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "emulator/ptx/forms/memory.h"
 #include "emulator/ptx/forms/values.h"
-#include "memory.h"
 
 namespace emulator {
 namespace {

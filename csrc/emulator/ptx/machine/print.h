@@ -2,7 +2,7 @@
 // local memory, each where a C struct would have it; slot 2 receives how many were printed.
 #pragma once
 
-#include "machine.h"
+#include "emulator/ptx/machine.h"
 
 namespace emulator {
 

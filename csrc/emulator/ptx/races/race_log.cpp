@@ -7,7 +7,7 @@
 #include <mutex>
 
 #pragma GCC visibility push(default)
-#include "emulator/driver/control.h"
+#include "emulator/control.h"
 #pragma GCC visibility pop
 
 namespace emulator {

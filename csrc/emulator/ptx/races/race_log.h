@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "emulator/ptx/machine/machine.h"
+#include "emulator/ptx/machine.h"
 
 namespace emulator {
 

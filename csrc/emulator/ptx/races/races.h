@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "emulator/ptx/machine/machine.h"
+#include "emulator/ptx/machine.h"
 
 namespace emulator {
 

@@ -8,7 +8,7 @@
 #include <new>
 
 #pragma GCC visibility push(default)
-#include "emulator/driver/control.h"
+#include "emulator/control.h"
 #pragma GCC visibility pop
 
 namespace emulator {

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "emulator/ptx/machine/machine.h"
+#include "emulator/ptx/machine.h"
 
 namespace emulator {
 

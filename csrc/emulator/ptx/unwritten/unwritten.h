@@ -12,7 +12,7 @@
 
 #include <vector>
 
-#include "emulator/ptx/machine/machine.h"
+#include "emulator/ptx/machine.h"
 #include "emulator/ptx/unwritten/temporary.h"
 
 namespace emulator {

@@ -20,7 +20,7 @@ _SHARED_ALIGN = 16
 
 
 class _Info(ctypes.Structure):
-    """vyre_emulator_race_info of csrc/emulator/driver/control.h."""
+    """vyre_emulator_race_info of csrc/emulator/control.h."""
 
     _fields_ = (
         ("address", ctypes.c_uint64),

@@ -17,7 +17,7 @@ _PARAMETER = 1 << 31
 
 
 class _Info(ctypes.Structure):
-    """vyre_emulator_unwritten_info of csrc/emulator/driver/control.h."""
+    """vyre_emulator_unwritten_info of csrc/emulator/control.h."""
 
     _fields_ = (
         ("binding", ctypes.c_uint32),

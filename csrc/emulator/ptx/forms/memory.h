@@ -3,7 +3,7 @@
 // Each pointer is good for `size` bytes and aligned to them; nullptr means the thread has faulted.
 #pragma once
 
-#include "machine.h"
+#include "emulator/ptx/machine.h"
 
 namespace emulator {
 
