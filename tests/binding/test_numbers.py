@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from vyre_cuda.bundles import graphs, kernels, layout
+from vyre_cuda.bundles import shapes as bundle_shapes
 from vyre_cuda.codegen import tables, worker
+from vyre_cuda.codegen.core import target
 from vyre_cuda.codegen.emit import resident, rows
 from vyre_cuda.codegen.lowering import report
 from vyre_cuda.descriptors import signature
@@ -27,6 +29,7 @@ from vyre_cuda.runtime.bundle import loaded_bundle
 from vyre_cuda.runtime.device.driver_latency import FLOORS
 from vyre_cuda.runtime.kernel import races, tables_entry, unwritten
 from vyre_cuda.runtime.memory import shapes
+from vyre_cuda.runtime.worker import worker as runtime_worker
 from vyre_cuda.testing.compilers import c_compiler
 
 ROOT = Path(__file__).parents[2]
@@ -124,6 +127,7 @@ def test_a_bundle_that_has_the_whole_program(numbers: dict[str, int]) -> None:
 
 def test_flags_of_kernels(numbers: dict[str, int]) -> None:
     assert numbers["VYC_PREPARED_COOPERATIVE"] == kernels._COOPERATIVE
+    assert numbers["VYC_PREPARED_PRINTS"] == kernels._PRINTS
 
 
 def test_kinds_of_kernels_in_bundles(numbers: dict[str, int]) -> None:
@@ -168,7 +172,10 @@ def test_limits_of_bundles(macro: Callable[[str, str], int | str]) -> None:
     assert macro("include/vyre_cuda.h", "VYC_BUNDLE_FORMAT") == layout.FORMAT
     assert macro("bundle/check.c", "MOST_TEXT") == layout.MOST_TEXT
     assert macro("bundle/room.h", "VYC_MOST_PARAMETERS") == limits.MAX_PARAMETERS
+    assert macro("bundle/room.h", "VYC_MOST_STEPS") == bundle_shapes._MOST_STEPS
+    assert macro("bundle/room.h", "VYC_MOST_DEPTH") == bundle_shapes._MOST_DEPTH
     assert macro("kernel/prepared.h", "VYC_MAX_BINDINGS") == limits.MAX_PARAMETERS
+    assert macro("kernel/prepared.h", "VYC_MAX_PARAMETER_BYTES") == target.LARGE_PARAMETER_BYTES
 
 
 def test_many_launches_as_one(macro: Callable[[str, str], int | str]) -> None:
@@ -192,7 +199,8 @@ def test_calls_of_workers(macro: Callable[[str, str], int | str]) -> None:
     assert ends == (resident.STOP, resident._END, resident._END_IDLE)
 
 
-def test_kernels_of_workers(macro: Callable[[str, str], int | str]) -> None:
+def test_kernels_and_blocks_of_workers(macro: Callable[[str, str], int | str]) -> None:
+    assert macro("worker/worker.h", "WORKER_MOST_BLOCKS") == runtime_worker.MOST_BLOCKS
     assert macro("worker/room.h", "VYC_WORKER_MOST_KERNELS") == worker.MOST_KERNELS
     assert cython("call/worker.pyx", "MOST_KERNELS") == worker.MOST_KERNELS
     assert macro("bundle_device/worker.c", "ENTRY") == resident.ENTRY
@@ -213,7 +221,10 @@ def test_failed_checks(macro: Callable[[str, str], int | str]) -> None:
 
 
 def test_unspecified_contents(macro: Callable[[str, str], int | str]) -> None:
+    emulator = (ROOT / "csrc" / "emulator" / "ptx" / "unwritten" / "temporary.cpp").read_text()
+
     assert macro("memory/room.h", "VYC_UNSPECIFIED_BYTE") == nodes.UNSPECIFIED_BYTE
+    assert f"unspecified_byte = 0x{nodes.UNSPECIFIED_BYTE:X};" in emulator
 
 
 def test_largest_grid() -> None:
