@@ -1,5 +1,5 @@
 // Block barriers (PTX ISA 9.7.12.1): a handler says which barrier the thread has come to; the
-// scheduler in ptx_exec decides when it opens.
+// scheduler in machine/block.cpp decides when it opens.
 #include "forms.h"
 
 namespace emulator {
