@@ -149,7 +149,7 @@ int vyc__give_asking(vyc_communicator *communicator, int (*give)(void *data), vo
 void vyc__exit_add(vyc_leaver *leaver);
 void vyc__exit_remove(vyc_leaver *leaver);
 
-/* ---- captors.c ---- */
+/* ---- collective_graphs.c ---- */
 
 #define VYC_CAPTORS_PATIENCE_NS UINT64_C(1000000000)
 

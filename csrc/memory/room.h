@@ -6,7 +6,7 @@
 #include "marks.h"
 #include "pool.h"
 
-/* Page-locked memory through which small copies go; see ferry.c. */
+/* Page-locked memory through which small copies go; see small_copy.c. */
 #define VYC_FERRY_PARTS 4u
 typedef struct vyc_ferry {
   vyc_claim claim;      /* guards the rest */
@@ -71,7 +71,7 @@ void vyc__memory_end(vyc_context *context);
  * are found first. */
 vyc_memory_stats vyc__memory_read(vyc_context *context);
 
-/* ---- ferry.c ---- */
+/* ---- small_copy.c ---- */
 
 /* Return its memory to the pool, to be reused after the copies that use it. */
 void vyc__ferry_trim(vyc_context *context);
