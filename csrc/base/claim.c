@@ -158,7 +158,7 @@ static bool lend(vyc_claim *claim) {
   return done;
 }
 
-void vyc__claim_tell(const vyc_claim *claim) {
+void vyc__claim_notify(const vyc_claim *claim) {
   const uint32_t own = own_number();
   for (uint32_t i = 0; i < LENDINGS; i++) {
     lending *entry = &lendings[i];

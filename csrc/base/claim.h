@@ -38,10 +38,10 @@ static inline void vyc__claim_take(vyc_claim *claim) {
 }
 /* The claim already belongs to the next holder, which may have freed it: only its address is used.
  */
-__attribute__((cold)) void vyc__claim_tell(const vyc_claim *claim);
+__attribute__((cold)) void vyc__claim_notify(const vyc_claim *claim);
 static inline void vyc__claim_drop(vyc_claim *claim) {
   const uintptr_t was = atomic_exchange_explicit(claim, 0, memory_order_acq_rel);
-  if (VYC_UNLIKELY((was & VYC_CLAIM_WAITED) != 0)) vyc__claim_tell(claim);
+  if (VYC_UNLIKELY((was & VYC_CLAIM_WAITED) != 0)) vyc__claim_notify(claim);
 }
 static inline bool vyc__claim_is_taken(const vyc_claim *claim) { return atomic_load(claim) != 0; }
 

@@ -113,8 +113,8 @@ static vyc_status load_image(vyc_bundled_kernel *kernel, vyc_compiler_log log, v
   return status;
 }
 
-static void tell_refusal(const vyc_bundled_kernel *kernel, vyc_context *context,
-                         const vyc_disk_variant *v, bool cubin) {
+static void log_refusal(const vyc_bundled_kernel *kernel, vyc_context *context,
+                        const vyc_disk_variant *v, bool cubin) {
   vyc_error error;
   vyc__error_save(&error);
   vyc__log(context, VYC_LOG_INFO, "kernel %s: the %s for sm_%u is skipped: %.400s",
@@ -135,7 +135,7 @@ static vyc_status load_best(vyc_bundled_kernel *kernel, vyc_compiler_log log, vy
       if (cubin && (v->cubin.bytes == 0 || !runs_cubin(v->sm, device_sm))) continue;
       const vyc_status status = load_image(kernel, log, context, i, cubin, tag);
       if (status != VYC_E_COMPILE) return status;
-      tell_refusal(kernel, context, v, cubin);
+      log_refusal(kernel, context, v, cubin);
       if (!refused) vyc__error_save(&first);
       refused = true;
     }

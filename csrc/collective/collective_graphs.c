@@ -34,42 +34,42 @@ vyc_status vyc__communicator_may_run(vyc_communicator *c, const char *what) {
 
 /* ---- the graphs of a communicator ----------------------------------------------------------- */
 
-void vyc__captor_add(vyc_captor *captor) {
-  vyc_communicator *c = captor->communicator;
-  pthread_mutex_lock(&c->captors_lock);
-  captor->next = c->captors;
-  c->captors = captor;
-  pthread_mutex_unlock(&c->captors_lock);
+void vyc__collective_graph_add(vyc_collective_graph *graph) {
+  vyc_communicator *c = graph->communicator;
+  pthread_mutex_lock(&c->graphs_lock);
+  graph->next = c->graphs;
+  c->graphs = graph;
+  pthread_mutex_unlock(&c->graphs_lock);
 }
 
-void vyc__captor_remove(vyc_captor *captor) {
-  vyc_communicator *c = captor->communicator;
-  pthread_mutex_lock(&c->captors_lock);
-  vyc_captor **link = &c->captors;
-  while (*link != NULL && *link != captor) link = &(*link)->next;
-  if (*link != NULL) *link = captor->next; /* else the communicator has ended it */
-  pthread_mutex_unlock(&c->captors_lock);
+void vyc__collective_graph_remove(vyc_collective_graph *graph) {
+  vyc_communicator *c = graph->communicator;
+  pthread_mutex_lock(&c->graphs_lock);
+  vyc_collective_graph **link = &c->graphs;
+  while (*link != NULL && *link != graph) link = &(*link)->next;
+  if (*link != NULL) *link = graph->next; /* else the communicator has ended it */
+  pthread_mutex_unlock(&c->graphs_lock);
 }
 
 /* Whether none is left. Nothing waits while the lock is held: a graph that is in use is tried again
  * later. */
 static bool end_some(vyc_communicator *c) {
-  pthread_mutex_lock(&c->captors_lock);
-  vyc_captor **link = &c->captors;
+  pthread_mutex_lock(&c->graphs_lock);
+  vyc_collective_graph **link = &c->graphs;
   while (*link != NULL) {
-    vyc_captor *captor = *link;
-    if (captor->end(captor))
-      *link = captor->next;
+    vyc_collective_graph *graph = *link;
+    if (graph->end(graph))
+      *link = graph->next;
     else
-      link = &captor->next;
+      link = &graph->next;
   }
-  const bool are_gone = c->captors == NULL;
-  pthread_mutex_unlock(&c->captors_lock);
+  const bool are_gone = c->graphs == NULL;
+  pthread_mutex_unlock(&c->graphs_lock);
   return are_gone;
 }
 
-bool vyc__captors_end(vyc_communicator *c) {
-  const uint64_t limit = vyc__now_ns() + VYC_CAPTORS_PATIENCE_NS;
+bool vyc__collective_graphs_end(vyc_communicator *c) {
+  const uint64_t limit = vyc__now_ns() + VYC_COLLECTIVE_GRAPHS_PATIENCE_NS;
   while (!end_some(c)) {
     if (vyc__now_ns() >= limit) return false;
     vyc__sleep_us(100);

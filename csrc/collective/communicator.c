@@ -83,8 +83,8 @@ static void end_event(vyc_communicator *c) {
 static void close_membership(vyc_communicator *c, const vyc_scope *scope) {
   vyc_context *context = c->child.context;
   if (atomic_exchange(&c->closed, true)) return;
-  vyc__exit_remove(&c->leaver);
-  const bool is_free = vyc__captors_end(c);
+  vyc__exit_remove(&c->exit_entry);
+  const bool is_free = vyc__collective_graphs_end(c);
   end_event(c);
   vyc__one_shot_close(c, is_free, scope);
   vyc__communicator_end(context);
@@ -124,15 +124,16 @@ static void communicator_finish(vyc_child *child) {
   vyc__one_shot_free(c);
   await_ending(c, 0);
   free_peers(c);
-  pthread_mutex_destroy(&c->captors_lock);
+  pthread_mutex_destroy(&c->graphs_lock);
   pthread_mutex_destroy(&c->look_lock);
   pthread_mutex_destroy(&c->lock);
   free(c);
 }
 
 /* Another rank may never take part in its work. */
-static void end_at_exit(vyc_leaver *leaver, uint64_t limit_ns) {
-  vyc_communicator *c = (vyc_communicator *)((char *)leaver - offsetof(vyc_communicator, leaver));
+static void end_at_exit(vyc_exit_entry *entry, uint64_t limit_ns) {
+  vyc_communicator *c =
+      (vyc_communicator *)((char *)entry - offsetof(vyc_communicator, exit_entry));
   const uint64_t now = vyc__now_ns();
   const int64_t left = now < limit_ns ? (int64_t)(limit_ns - now) : 0;
   vyc_scope scope;
@@ -161,14 +162,14 @@ static vyc_status make(vyc_communicator **communicator_out, vyc_context *context
   c->nccl = nccl;
   c->comm = comm;
   c->rank = rank;
-  c->leaver.end = end_at_exit;
+  c->exit_entry.end = end_at_exit;
   pthread_mutex_init(&c->lock, NULL);
   pthread_mutex_init(&c->look_lock, NULL);
-  pthread_mutex_init(&c->captors_lock, NULL);
+  pthread_mutex_init(&c->graphs_lock, NULL);
   vyc__communicator_begin(context);
   vyc__child_add(&c->child, context, &kind);
   vyc__leave(context, &scope);
-  vyc__exit_add(&c->leaver);
+  vyc__exit_add(&c->exit_entry);
   *communicator_out = c;
   return VYC_OK;
 }
@@ -349,7 +350,8 @@ vyc_status vyc_communicator_abort(vyc_communicator *communicator, const char *me
     status = vyc__context_break(context, message);
     atomic_store(&communicator->ended, true);
     vyc__one_shot_stop(communicator);
-    vyc__captors_end(communicator); /* NCCL waits for them; their launches end by what follows */
+    /* NCCL waits for them; their launches end by what follows. */
+    vyc__collective_graphs_end(communicator);
     /* Without the lock: a call of another thread, which NCCL may keep, ends by this. */
     begin_end(communicator, VYC_NCCL_ABORT);
   }

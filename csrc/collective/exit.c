@@ -16,7 +16,7 @@
 #define ENDS_NS INT64_C(5000000000) /* for all of NCCL's ends: ranks of a machine end together */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the rest */
-static vyc_leaver *all; /* a communicator is closed after it has left the list */
+static vyc_exit_entry *all; /* a communicator is closed after it has left the list */
 static bool is_registered;
 static uint32_t generation; /* of forks: a child has none of the threads */
 
@@ -26,28 +26,28 @@ static void at_exit(int exit_status, void *data) {
   const uint64_t limit = vyc__now_ns() + WORK_NS;
   if (generation != atomic_load(&vyc__fork_generation)) return;
   pthread_mutex_lock(&lock);
-  for (vyc_leaver *leaver = all; leaver != NULL; leaver = leaver->next) leaver->end(leaver, limit);
+  for (vyc_exit_entry *entry = all; entry != NULL; entry = entry->next) entry->end(entry, limit);
   pthread_mutex_unlock(&lock);
   if (vyc__nccl_await_ends(ENDS_NS)) return;
   fflush(NULL); /* what the rest of the exit would do */
   _exit(exit_status);
 }
 
-void vyc__exit_add(vyc_leaver *leaver) {
+void vyc__exit_add(vyc_exit_entry *entry) {
   pthread_mutex_lock(&lock);
   if (!is_registered) {
     generation = atomic_load(&vyc__fork_generation);
     is_registered = on_exit(at_exit, NULL) == 0;
   }
-  leaver->next = all;
-  all = leaver;
+  entry->next = all;
+  all = entry;
   pthread_mutex_unlock(&lock);
 }
 
-void vyc__exit_remove(vyc_leaver *leaver) {
+void vyc__exit_remove(vyc_exit_entry *entry) {
   pthread_mutex_lock(&lock);
-  vyc_leaver **link = &all;
-  while (*link != NULL && *link != leaver) link = &(*link)->next;
-  if (*link != NULL) *link = leaver->next;
+  vyc_exit_entry **link = &all;
+  while (*link != NULL && *link != entry) link = &(*link)->next;
+  if (*link != NULL) *link = entry->next;
   pthread_mutex_unlock(&lock);
 }

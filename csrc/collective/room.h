@@ -9,20 +9,21 @@ typedef struct vyc_one_shot vyc_one_shot; /* see one_shot.h */
 typedef struct vyc_nccl_call vyc_nccl_call; /* see apart.c */
 
 /* A graph that has collectives of a communicator, as that knows it. */
-typedef struct vyc_captor vyc_captor;
-struct vyc_captor {
-  vyc_captor *next; /* of the communicator's list, guarded by its captors_lock */
+typedef struct vyc_collective_graph vyc_collective_graph;
+struct vyc_collective_graph {
+  vyc_collective_graph *next; /* of the communicator's list, guarded by its graphs_lock */
   vyc_communicator *communicator; /* held by the graph */
   /* Destroys the driver's graph, for good. False: a thread uses it right now, and that looks
    * whether the communicator has ended before it is done. Called with the lock of the list. */
-  bool (*end)(vyc_captor *captor);
+  bool (*end)(vyc_collective_graph *graph);
 };
 
 /* What is open where the process ends. */
-typedef struct vyc_leaver vyc_leaver;
-struct vyc_leaver {
-  vyc_leaver *next;
-  void (*end)(vyc_leaver *leaver, uint64_t limit_ns); /* its work, if that has not ended by then */
+typedef struct vyc_exit_entry vyc_exit_entry;
+struct vyc_exit_entry {
+  vyc_exit_entry *next;
+  /* Ends its work, if that has not ended by then. */
+  void (*end)(vyc_exit_entry *entry, uint64_t limit_ns);
 };
 
 struct vyc_communicator {
@@ -55,9 +56,9 @@ struct vyc_communicator {
    */
   _Atomic uint64_t connected[VYC_SEND];
   _Atomic uint64_t *peers[2];
-  pthread_mutex_t captors_lock;
-  vyc_captor *captors;
-  vyc_leaver leaver;
+  pthread_mutex_t graphs_lock;
+  vyc_collective_graph *graphs;
+  vyc_exit_entry exit_entry;
 };
 
 /* ---- collective.c ---- */
@@ -146,12 +147,12 @@ int vyc__give_asking(vyc_communicator *communicator, int (*give)(void *data), vo
 /* ---- exit.c ---- */
 
 /* Between these two the exit of the process ends it. */
-void vyc__exit_add(vyc_leaver *leaver);
-void vyc__exit_remove(vyc_leaver *leaver);
+void vyc__exit_add(vyc_exit_entry *entry);
+void vyc__exit_remove(vyc_exit_entry *entry);
 
 /* ---- collective_graphs.c ---- */
 
-#define VYC_CAPTORS_PATIENCE_NS UINT64_C(1000000000)
+#define VYC_COLLECTIVE_GRAPHS_PATIENCE_NS UINT64_C(1000000000)
 
 /* Whether the driver can have collectives in graphs. */
 vyc_status vyc__captured_check(const vyc_context *context);
@@ -159,11 +160,12 @@ vyc_status vyc__captured_check(const vyc_context *context);
 vyc_status vyc__communicator_check(vyc_communicator *communicator, const char *what);
 /* The same, and no worker is on the device. */
 vyc_status vyc__communicator_may_run(vyc_communicator *communicator, const char *what);
-void vyc__captor_add(vyc_captor *captor);
-void vyc__captor_remove(vyc_captor *captor);
-/* End the driver's graphs of all; false: some were in use for as long as VYC_CAPTORS_PATIENCE_NS.
+void vyc__collective_graph_add(vyc_collective_graph *graph);
+void vyc__collective_graph_remove(vyc_collective_graph *graph);
+/* End the driver's graphs of all; false: some were in use for as long as
+ * VYC_COLLECTIVE_GRAPHS_PATIENCE_NS.
  */
-bool vyc__captors_end(vyc_communicator *communicator);
+bool vyc__collective_graphs_end(vyc_communicator *communicator);
 
 /* ---- captured.c ---- */
 

@@ -6,63 +6,65 @@
 
 #include "graph.h"
 
-/* ---- captors -------------------------------------------------------------------------------- */
+/* ---- communicators --------------------------------------------------------------------------- */
 
 /* A communicator of the graph, which ends the graph before itself. */
 typedef struct of_graph {
-  vyc_captor captor;
+  vyc_collective_graph listed;
   vyc_graph *graph;
   uint64_t one_shots; /* all-reduces in one shot that a launch does */
 } of_graph;
 
-struct vyc_graph_captors {
+struct vyc_graph_communicators {
   uint32_t count, room;
   CUgraphExec counted; /* of which all->one_shots are */
   of_graph **all; /* each apart, because communicators list them */
 };
 
-static bool end_graph(vyc_captor *captor) {
-  vyc_graph *graph = ((of_graph *)(void *)captor)->graph;
+static bool end_graph(vyc_collective_graph *listed) {
+  vyc_graph *graph = ((of_graph *)(void *)listed)->graph;
   if (!vyc__claim_try(&graph->lead->claim)) return false;
   vyc__graph_unbuild(graph);
   vyc__graph_unclaim(graph);
   return true;
 }
 
-static vyc_status captors_of(vyc_graph *graph, vyc_graph_captors **captors_out) {
-  if (graph->captors == NULL) graph->captors = calloc(1, sizeof *graph->captors);
-  *captors_out = graph->captors;
-  return graph->captors != NULL ? VYC_OK : vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
+static vyc_status communicators_of(vyc_graph *graph, vyc_graph_communicators **communicators_out) {
+  if (graph->communicators == NULL) graph->communicators = calloc(1, sizeof *graph->communicators);
+  *communicators_out = graph->communicators;
+  return graph->communicators != NULL ? VYC_OK
+                                      : vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
 }
 
 static vyc_status belong_to(vyc_graph *graph, vyc_communicator *communicator) {
-  vyc_graph_captors *captors;
-  VYC_TRY(captors_of(graph, &captors));
-  for (uint32_t i = 0; i < captors->count; i++)
-    if (captors->all[i]->captor.communicator == communicator) return VYC_OK;
-  VYC_TRY(vyc__grow(&captors->all, &captors->room, captors->count + 1, sizeof *captors->all));
+  vyc_graph_communicators *communicators;
+  VYC_TRY(communicators_of(graph, &communicators));
+  for (uint32_t i = 0; i < communicators->count; i++)
+    if (communicators->all[i]->listed.communicator == communicator) return VYC_OK;
+  VYC_TRY(vyc__grow(&communicators->all, &communicators->room, communicators->count + 1,
+                    sizeof *communicators->all));
   of_graph *made = calloc(1, sizeof *made);
   if (made == NULL) return vyc__fail(VYC_E_MEMORY, "graph", "out of host memory");
-  *made = (of_graph){.captor = {.communicator = communicator, .end = end_graph}, .graph = graph};
+  *made = (of_graph){.listed = {.communicator = communicator, .end = end_graph}, .graph = graph};
   vyc__child_retain(&communicator->child);
-  captors->all[captors->count++] = made;
-  vyc__captor_add(&made->captor);
+  communicators->all[communicators->count++] = made;
+  vyc__collective_graph_add(&made->listed);
   return VYC_OK;
 }
 
-void vyc__captors_leave(vyc_graph *graph) {
-  for (uint32_t i = 0; graph->captors != NULL && i < graph->captors->count; i++)
-    vyc__captor_remove(&graph->captors->all[i]->captor);
+void vyc__communicators_leave(vyc_graph *graph) {
+  for (uint32_t i = 0; graph->communicators != NULL && i < graph->communicators->count; i++)
+    vyc__collective_graph_remove(&graph->communicators->all[i]->listed);
 }
 
-void vyc__captors_free(vyc_graph *graph) {
-  if (graph->captors == NULL) return;
-  for (uint32_t i = 0; i < graph->captors->count; i++) {
-    vyc_communicator_release(graph->captors->all[i]->captor.communicator);
-    free(graph->captors->all[i]);
+void vyc__communicators_free(vyc_graph *graph) {
+  if (graph->communicators == NULL) return;
+  for (uint32_t i = 0; i < graph->communicators->count; i++) {
+    vyc_communicator_release(graph->communicators->all[i]->listed.communicator);
+    free(graph->communicators->all[i]);
   }
-  free(graph->captors->all);
-  free(graph->captors);
+  free(graph->communicators->all);
+  free(graph->communicators);
 }
 
 /* ---- adding --------------------------------------------------------------------------------- */
@@ -132,16 +134,16 @@ vyc_status vyc_graph_add_collectives(vyc_graph *graph, uint32_t *step_out,
 /* ---- launching ------------------------------------------------------------------------------ */
 
 vyc_status vyc__graph_may_communicate(const vyc_graph *graph) {
-  for (uint32_t i = 0; i < graph->captors->count; i++)
-    VYC_TRY(vyc__communicator_may_run(graph->captors->all[i]->captor.communicator, "graph"));
+  for (uint32_t i = 0; i < graph->communicators->count; i++)
+    VYC_TRY(vyc__communicator_may_run(graph->communicators->all[i]->listed.communicator, "graph"));
   return VYC_OK;
 }
 
 /* A communicator that ends meanwhile gives up a graph that it finds claimed, as it is now. */
 static vyc_status end_with_communicators(vyc_graph *graph) {
-  for (uint32_t i = 0; i < graph->captors->count; i++) {
+  for (uint32_t i = 0; i < graph->communicators->count; i++) {
     const vyc_status status =
-        vyc__communicator_check(graph->captors->all[i]->captor.communicator, "graph");
+        vyc__communicator_check(graph->communicators->all[i]->listed.communicator, "graph");
     if (status == VYC_OK) continue;
     vyc__record_keep();
     vyc__graph_unbuild(graph);
@@ -152,14 +154,14 @@ static vyc_status end_with_communicators(vyc_graph *graph) {
 }
 
 static void count_one_shots(vyc_graph *graph) {
-  if (VYC_LIKELY(graph->captors->counted == graph->exec)) return;
-  graph->captors->counted = graph->exec;
-  for (uint32_t i = 0; i < graph->captors->count; i++) {
-    of_graph *of = graph->captors->all[i];
+  if (VYC_LIKELY(graph->communicators->counted == graph->exec)) return;
+  graph->communicators->counted = graph->exec;
+  for (uint32_t i = 0; i < graph->communicators->count; i++) {
+    of_graph *of = graph->communicators->all[i];
     of->one_shots = 0;
     for (uint32_t step = 0; step < graph->step_count; step++) {
       const vyc_collectives *its = graph->steps[step].collectives;
-      if (its != NULL && its->communicator == of->captor.communicator)
+      if (its != NULL && its->communicator == of->listed.communicator)
         of->one_shots += its->one_shots;
     }
   }
@@ -170,10 +172,10 @@ static vyc_status end_one_shots(const vyc_graph *graph, uint32_t count, CUstream
                                 bool is_launched) {
   vyc_status status = VYC_OK;
   for (uint32_t i = 0; i < count; i++) {
-    const of_graph *of = graph->captors->all[i];
+    const of_graph *of = graph->communicators->all[i];
     if (of->one_shots == 0) continue;
     const vyc_status ended =
-        vyc__one_shots_end(of->captor.communicator, of->one_shots, is_launched, stream);
+        vyc__one_shots_end(of->listed.communicator, of->one_shots, is_launched, stream);
     if (status == VYC_OK) status = ended;
   }
   return status;
@@ -181,10 +183,10 @@ static vyc_status end_one_shots(const vyc_graph *graph, uint32_t count, CUstream
 
 vyc_status vyc__graph_communicates(vyc_graph *graph, CUstream stream) {
   count_one_shots(graph);
-  for (uint32_t i = 0; i < graph->captors->count; i++) {
-    const of_graph *of = graph->captors->all[i];
+  for (uint32_t i = 0; i < graph->communicators->count; i++) {
+    const of_graph *of = graph->communicators->all[i];
     if (of->one_shots == 0) continue;
-    const vyc_status status = vyc__one_shots_begin(of->captor.communicator, of->one_shots, stream);
+    const vyc_status status = vyc__one_shots_begin(of->listed.communicator, of->one_shots, stream);
     if (status == VYC_OK) continue;
     (void)end_one_shots(graph, i, stream, false);
     return status;
@@ -193,7 +195,7 @@ vyc_status vyc__graph_communicates(vyc_graph *graph, CUstream stream) {
 }
 
 vyc_status vyc__graph_communicated(vyc_graph *graph, CUstream stream, bool is_launched) {
-  const vyc_status status = end_one_shots(graph, graph->captors->count, stream, is_launched);
+  const vyc_status status = end_one_shots(graph, graph->communicators->count, stream, is_launched);
   for (uint32_t i = 0; is_launched && i < graph->step_count; i++) {
     const vyc_collectives *of = graph->steps[i].collectives;
     if (of != NULL) vyc__collectives_launched(of->communicator, of->all, of->count, stream);
@@ -203,8 +205,8 @@ vyc_status vyc__graph_communicated(vyc_graph *graph, CUstream stream, bool is_la
 }
 
 void vyc__graph_give_up(const vyc_graph *graph, const char *message) {
-  for (uint32_t i = 0; graph->captors != NULL && i < graph->captors->count; i++)
-    vyc_communicator_abort(graph->captors->all[i]->captor.communicator, message);
+  for (uint32_t i = 0; graph->communicators != NULL && i < graph->communicators->count; i++)
+    vyc_communicator_abort(graph->communicators->all[i]->listed.communicator, message);
 }
 
 vyc_status vyc__graph_made_once(void) {

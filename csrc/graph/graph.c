@@ -10,10 +10,10 @@
 /* A communicator that ends meanwhile waits for the driver's graph, so it must find this one until
  * that is gone, and claimed. */
 static void end_driver_graph(vyc_graph *graph) {
-  const bool communicates = graph->captors != NULL;
+  const bool communicates = graph->communicators != NULL;
   if (communicates) vyc__graph_claim(graph);
   vyc__graph_unbuild(graph);
-  vyc__captors_leave(graph);
+  vyc__communicators_leave(graph);
   if (communicates) vyc__graph_unclaim(graph);
 }
 
@@ -58,7 +58,7 @@ static void graph_finish(vyc_child *child) {
   free(graph->nodes);
   free(graph->edges);
   free(graph->ends);
-  vyc__captors_free(graph);
+  vyc__communicators_free(graph);
   vyc_module_release(graph->loop_module);
   free(graph->touched.list);
   free(graph->written.list);

@@ -74,7 +74,7 @@ typedef struct vyc_marked {
 } vyc_marked;
 
 /* The communicators whose collectives a graph has. */
-typedef struct vyc_graph_captors vyc_graph_captors;
+typedef struct vyc_graph_communicators vyc_graph_communicators;
 
 struct vyc_graph {
   vyc_child child;
@@ -112,7 +112,7 @@ struct vyc_graph {
   uint32_t *edges;
   uint32_t end_count, end_room;
   CUgraphNode *ends;
-  vyc_graph_captors *captors; /* NULL: there are no collectives */
+  vyc_graph_communicators *communicators; /* NULL: there are no collectives */
   vyc_ranges touched, written; /* by the nodes when they were built */
   uint32_t reorders; /* see VYC_MOST_REORDERS */
   uint32_t moved_count, moved_room;
@@ -343,8 +343,8 @@ static inline void vyc__list_away(vyc_graph *graph, uint32_t number) {
 /* ---- collectives.c: of a graph that has some ---- */
 
 /* Communicators do not end it any more. */
-void vyc__captors_leave(vyc_graph *graph);
-void vyc__captors_free(vyc_graph *graph);
+void vyc__communicators_leave(vyc_graph *graph);
+void vyc__communicators_free(vyc_graph *graph);
 /* Whether it can be launched now. */
 vyc_status vyc__graph_may_communicate(const vyc_graph *graph);
 /* Right before it is launched on the stream, and, if that has not failed, right after: what a

@@ -27,7 +27,7 @@ static vyc_status reach_targets(vyc_graph *graph) {
     }
     return VYC_OK;
   }
-  if (graph->captors != NULL) return vyc__graph_made_once();
+  if (graph->communicators != NULL) return vyc__graph_made_once();
   graph->serial |= !in_order && ++graph->reorders > VYC_MOST_REORDERS;
   for (uint32_t i = 0; i < graph->away_count; i++) {
     vyc_step *step = &graph->steps[graph->away[i]];
@@ -146,7 +146,7 @@ typedef struct between {
 static vyc_status capture(vyc_graph *graph, const vyc_given *given, const vyc_launch_stream *on) {
   vyc_graph_change *changes = NULL;
   uint32_t count = 0;
-  if (graph->captors != NULL) return vyc__graph_never_captured();
+  if (graph->communicators != NULL) return vyc__graph_never_captured();
   if (given->value_count == 0)
     return vyc__graph_capture(graph, given->changes, given->change_count, on);
   vyc_status status = vyc__symbols_set(graph, given->values, given->value_count);
@@ -175,7 +175,7 @@ __attribute__((always_inline)) static inline vyc_status prepare(vyc_launching *l
   if (VYC_UNLIKELY(l->on.captured)) return VYC_OK;
   CUstream handle = l->on.stream;
   const uint32_t slot = l->on.slot;
-  if (VYC_UNLIKELY(graph->captors != NULL)) VYC_TRY(vyc__graph_may_communicate(graph));
+  if (VYC_UNLIKELY(graph->communicators != NULL)) VYC_TRY(vyc__graph_may_communicate(graph));
   vyc_status status = VYC_OK;
   if (l->given.change_count > 0 || l->given.value_count > 0)
     status = vyc__targets_set(graph, &l->given);
@@ -202,10 +202,10 @@ __attribute__((always_inline)) static inline vyc_status submit(vyc_launching *l,
   vyc__note_graph(&context->history, l->on.slot, graph->noted, origin);
   vyc__count(&context->counters, cuda_graph_launches, 1);
   l->launched = false;
-  if (VYC_UNLIKELY(graph->captors != NULL)) VYC_TRY(vyc__graph_communicates(graph, handle));
+  if (VYC_UNLIKELY(graph->communicators != NULL)) VYC_TRY(vyc__graph_communicates(graph, handle));
   const vyc_status launched = VYC_CU(context, cuGraphLaunch, graph->exec, handle);
   l->launched = launched == VYC_OK;
-  if (VYC_UNLIKELY(graph->captors != NULL))
+  if (VYC_UNLIKELY(graph->communicators != NULL))
     status = vyc__graph_communicated(graph, handle, l->launched);
   VYC_TRY(launched);
   if (VYC_UNLIKELY(graph->shared)) graph->lead->last = graph;

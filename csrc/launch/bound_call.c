@@ -172,7 +172,7 @@ static vyc_status call_bind(vyc_call *call, const vyc_run *run, vyc_buffer **old
 
 /* ---- launch as it is ------------------------------------------------------------------------- */
 
-static vyc_status launch_at_length(vyc_call *call, uint32_t origin) {
+static vyc_status launch_on_slow_path(vyc_call *call, uint32_t origin) {
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(call->child.context, &scope));
   vyc__launch_graph_claim_wait(&call->launch_graph);
@@ -196,7 +196,7 @@ vyc_status vyc__call_mark_again(vyc_call *call) {
 
 vyc_status vyc__call_launched(vyc_call *call, CUresult result, uint32_t origin) {
   if (VYC_LIKELY(result == CUDA_SUCCESS)) return VYC_OK;
-  if (result == CUDA_ERROR_INVALID_CONTEXT) return launch_at_length(call, origin);
+  if (result == CUDA_ERROR_INVALID_CONTEXT) return launch_on_slow_path(call, origin);
   return vyc__driver_failed(call->child.context, result, "cuGraphLaunch");
 }
 
@@ -211,7 +211,7 @@ __attribute__((cold, noinline)) static vyc_status call_given(vyc_call *call, CUr
 static inline vyc_status run(vyc_call *call, uint32_t origin) {
   VYC_REQUIRE(call != NULL);
   vyc__call_prefetch(call);
-  if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return launch_at_length(call, origin);
+  if (VYC_UNLIKELY(!vyc__call_may_be_steady(call))) return launch_on_slow_path(call, origin);
   vyc__launch_graph_claim_wait(&call->launch_graph);
   vyc_context *const context = call->child.context;
   const uint32_t taken = vyc__marks_taken(context);
@@ -224,7 +224,7 @@ static inline vyc_status run(vyc_call *call, uint32_t origin) {
     return vyc__call_launched(call, result, origin);
   }
   vyc__launch_graph_unclaim(&call->launch_graph);
-  return launch_at_length(call, origin);
+  return launch_on_slow_path(call, origin);
 }
 
 vyc_status vyc_call_run_at(vyc_call *call, uint32_t origin) { return run(call, origin); }

@@ -225,8 +225,8 @@ relaunch(vyc_prepared *prepared, const vyc_run *run, vyc_status *status_out) {
 }
 
 /* A function of its own, so that launches that do not come here save no registers for it. */
-__attribute__((cold, noinline)) static vyc_status launch_at_length(vyc_prepared *prepared,
-                                                                   const vyc_run *run) {
+__attribute__((cold, noinline)) static vyc_status launch_on_slow_path(vyc_prepared *prepared,
+                                                                      const vyc_run *run) {
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(prepared->child.context, &scope));
   const vyc_status status = launch(prepared, run);
@@ -237,5 +237,5 @@ __attribute__((cold, noinline)) static vyc_status launch_at_length(vyc_prepared 
 vyc_status vyc_prepared_launch(vyc_prepared *prepared, const vyc_run *run) {
   VYC_REQUIRE(prepared != NULL);
   vyc_status status;
-  return VYC_LIKELY(relaunch(prepared, run, &status)) ? status : launch_at_length(prepared, run);
+  return VYC_LIKELY(relaunch(prepared, run, &status)) ? status : launch_on_slow_path(prepared, run);
 }

@@ -112,7 +112,7 @@ void vyc__many_end(vyc_many *many) {
   free(many->spans);
 }
 
-static vyc_status launch_in_room(vyc_many *many) {
+static vyc_status check_and_launch(vyc_many *many) {
   vyc_context *context = many->prepared->child.context;
   VYC_TRY(vyc__many_begin(many));
   vyc_scope scope;
@@ -148,5 +148,5 @@ vyc_status vyc_prepared_launch_many(vyc_prepared *prepared, vyc_prepared *many,
   VYC_REQUIRE(prepared != NULL && rows != NULL);
   VYC_TRY(vyc__rows_check(prepared, rows));
   vyc_many what = {.prepared = prepared, .entry = many, .rows = rows};
-  return rows->count == 0 ? VYC_OK : launch_in_room(&what);
+  return rows->count == 0 ? VYC_OK : check_and_launch(&what);
 }

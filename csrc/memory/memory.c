@@ -17,7 +17,7 @@ void vyc__memory_forget(vyc_context *context) {
 }
 
 void vyc__memory_close(vyc_context *context) {
-  vyc__ferry_close(context);
+  vyc__small_copies_close(context);
   vyc__gather_close(context);
   vyc__memory_forget(context);
 }

@@ -87,7 +87,7 @@ vyc_status vyc_context_trim(vyc_context *context) {
   vyc__holds_reap(context);
   VYC_TRY(vyc__enter(context, &scope));
   context->above->empty_submissions(context);
-  vyc__ferry_trim(context);
+  vyc__small_copies_trim(context);
   vyc__scope_rest(&scope); /* it may wait for a kernel that the close of another device ends */
   vyc__pool_trim(context, vyc__device_pool(context));
   vyc__pool_trim(context, vyc__pinned_pool(context));

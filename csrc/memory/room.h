@@ -7,15 +7,15 @@
 #include "pool.h"
 
 /* Page-locked memory through which small copies go; see small_copy.c. */
-#define VYC_FERRY_PARTS 4u
-typedef struct vyc_ferry {
+#define VYC_SMALL_COPY_PARTS 4u
+typedef struct vyc_small_copies {
   vyc_claim claim;      /* guards the rest */
   struct vyc_block *block; /* NULL: none has been needed yet */
   uint32_t part;        /* the part in which copies get room now */
   uint64_t used;        /* bytes of it that are in use */
-  CUevent events[VYC_FERRY_PARTS]; /* recorded after the copies of each full part; NULL: not made */
-  bool busy[VYC_FERRY_PARTS]; /* full, and its event is not known to have been reached */
-} vyc_ferry;
+  CUevent events[VYC_SMALL_COPY_PARTS]; /* after the copies of each full part; NULL: not made */
+  bool busy[VYC_SMALL_COPY_PARTS]; /* full, and its event is not known to have been reached */
+} vyc_small_copies;
 
 /* The kernel that reads many small ranges at once; see gather.c. */
 typedef struct vyc_gather {
@@ -35,7 +35,7 @@ typedef struct vyc_known_peer {
 typedef struct vyc_memory_context {
   vyc_context context;
   vyc_pool device_pool, pinned_pool;
-  vyc_ferry ferry;
+  vyc_small_copies small;
   vyc_gather gather;
   _Atomic(vyc_known_peer *) peers; /* entries are only ever added */
   bool knows_peers; /* is in the list of those that do, which guards the rest: see peer_close.c */
@@ -49,8 +49,8 @@ static inline vyc_pool *vyc__device_pool(vyc_context *context) {
 static inline vyc_pool *vyc__pinned_pool(vyc_context *context) {
   return &((vyc_memory_context *)context)->pinned_pool;
 }
-static inline vyc_ferry *vyc__ferry(vyc_context *context) {
-  return &((vyc_memory_context *)context)->ferry;
+static inline vyc_small_copies *vyc__small_copies(vyc_context *context) {
+  return &((vyc_memory_context *)context)->small;
 }
 
 /* ---- memory.c ---- */
@@ -74,8 +74,8 @@ vyc_memory_stats vyc__memory_read(vyc_context *context);
 /* ---- small_copy.c ---- */
 
 /* Return its memory to the pool, to be reused after the copies that use it. */
-void vyc__ferry_trim(vyc_context *context);
-void vyc__ferry_close(vyc_context *context);
+void vyc__small_copies_trim(vyc_context *context);
+void vyc__small_copies_close(vyc_context *context);
 
 /* ---- gather.c ---- */
 

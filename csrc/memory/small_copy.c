@@ -12,64 +12,65 @@
 #define PART_BYTES (UINT64_C(2) * VYC_TRY_BYTES)
 #define MAIN_BIT (UINT64_C(1) << VYC_SLOT_MAIN)
 
-/* ---- room: the caller has claimed the ferry ------------------------------------------------- */
+/* ---- room: the caller has claimed the memory ------------------------------------------------- */
 
 /* All earlier work of the main stream has ended. */
-static void clear(vyc_ferry *ferry) {
-  memset(ferry->busy, 0, sizeof ferry->busy);
-  ferry->part = 0;
-  ferry->used = 0;
+static void clear(vyc_small_copies *small) {
+  memset(small->busy, 0, sizeof small->busy);
+  small->part = 0;
+  small->used = 0;
 }
 
-static vyc_status next_part(vyc_context *context, vyc_ferry *ferry) {
-  const uint32_t next = (ferry->part + 1) % VYC_FERRY_PARTS;
-  CUevent *event = &ferry->events[ferry->part];
+static vyc_status next_part(vyc_context *context, vyc_small_copies *small) {
+  const uint32_t next = (small->part + 1) % VYC_SMALL_COPY_PARTS;
+  CUevent *event = &small->events[small->part];
   VYC_CU_RESULT;
-  if (ferry->busy[next]) {
+  if (small->busy[next]) {
     VYC_TRY(
-        vyc__ready(context, context->driver->cuEventQuery(ferry->events[next]), "cuEventQuery"));
-    ferry->busy[next] = false;
+        vyc__ready(context, context->driver->cuEventQuery(small->events[next]), "cuEventQuery"));
+    small->busy[next] = false;
   }
   if (*event == NULL) VYC_TRY(VYC_CU(context, cuEventCreate, event, CU_EVENT_DISABLE_TIMING));
   VYC_TRY(VYC_CU(context, cuEventRecord, *event, context->main));
-  ferry->busy[ferry->part] = true;
-  ferry->part = next;
-  ferry->used = 0;
+  small->busy[small->part] = true;
+  small->part = next;
+  small->used = 0;
   return VYC_OK;
 }
 
 /* VYC_NOT_READY: the device is too far behind. The caller may use the bytes for one copy. */
-static vyc_status take(vyc_context *context, vyc_ferry *ferry, void **room_out, uint64_t bytes) {
-  if (VYC_UNLIKELY(ferry->block == NULL))
-    VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &ferry->block,
-                           VYC_FERRY_PARTS * PART_BYTES));
-  if (VYC_UNLIKELY(bytes > PART_BYTES - ferry->used)) VYC_TRY(next_part(context, ferry));
-  *room_out = (uint8_t *)(uintptr_t)ferry->block->address + ferry->part * PART_BYTES + ferry->used;
-  ferry->used += vyc__align_up(bytes, VYC_CACHE_LINE);
+static vyc_status take(vyc_context *context, vyc_small_copies *small, void **room_out,
+                       uint64_t bytes) {
+  if (VYC_UNLIKELY(small->block == NULL))
+    VYC_TRY(vyc__pool_take(context, vyc__pinned_pool(context), &small->block,
+                           VYC_SMALL_COPY_PARTS * PART_BYTES));
+  if (VYC_UNLIKELY(bytes > PART_BYTES - small->used)) VYC_TRY(next_part(context, small));
+  *room_out = (uint8_t *)(uintptr_t)small->block->address + small->part * PART_BYTES + small->used;
+  small->used += vyc__align_up(bytes, VYC_CACHE_LINE);
   return VYC_OK;
 }
 
-void vyc__ferry_trim(vyc_context *context) {
-  vyc_ferry *ferry = vyc__ferry(context);
-  vyc__claim_take(&ferry->claim);
-  if (ferry->block != NULL)
-    vyc__pool_give(context, vyc__pinned_pool(context), ferry->block, MAIN_BIT);
-  ferry->block = NULL;
-  clear(ferry);
-  vyc__claim_drop(&ferry->claim);
+void vyc__small_copies_trim(vyc_context *context) {
+  vyc_small_copies *small = vyc__small_copies(context);
+  vyc__claim_take(&small->claim);
+  if (small->block != NULL)
+    vyc__pool_give(context, vyc__pinned_pool(context), small->block, MAIN_BIT);
+  small->block = NULL;
+  clear(small);
+  vyc__claim_drop(&small->claim);
 }
 
-void vyc__ferry_close(vyc_context *context) {
-  vyc_ferry *ferry = vyc__ferry(context);
-  for (uint32_t i = 0; i < VYC_FERRY_PARTS; i++)
-    if (ferry->events[i] != NULL) context->driver->cuEventDestroy(ferry->events[i]);
-  if (ferry->block != NULL) vyc__pool_give(context, vyc__pinned_pool(context), ferry->block, 0);
-  ferry->block = NULL;
+void vyc__small_copies_close(vyc_context *context) {
+  vyc_small_copies *small = vyc__small_copies(context);
+  for (uint32_t i = 0; i < VYC_SMALL_COPY_PARTS; i++)
+    if (small->events[i] != NULL) context->driver->cuEventDestroy(small->events[i]);
+  if (small->block != NULL) vyc__pool_give(context, vyc__pinned_pool(context), small->block, 0);
+  small->block = NULL;
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-static bool is_for_ferry(const vyc_buffer *buffer, uint64_t bytes) {
+static bool is_small_copy(const vyc_buffer *buffer, uint64_t bytes) {
   return bytes > 0 && bytes <= VYC_TRY_BYTES && buffer->source == NULL;
 }
 
@@ -88,7 +89,7 @@ static vyc_status bring_in(vyc_buffer *to, uint64_t offset, const void *data, ui
   vyc_context *context = to->child.context;
   void *room = NULL;
   VYC_TRY(begin(to, vyc__buffer_marks(to), offset, bytes, timeout_ns, "copy_in"));
-  VYC_TRY(take(context, vyc__ferry(context), &room, bytes));
+  VYC_TRY(take(context, vyc__small_copies(context), &room, bytes));
   memcpy(room, data, bytes);
   vyc__count(&context->counters, staged_in_bytes, bytes);
   VYC_TRY(vyc__copy_up(context, to->address + offset, room, bytes, context->main));
@@ -102,11 +103,11 @@ static vyc_status bring_out(vyc_buffer *from, uint64_t offset, void *data_out, u
   const uint64_t near = vyc__buffer_marks(from) | MAIN_BIT;
   const vyc_slots slots = {.near = near};
   VYC_TRY(begin(from, near, offset, bytes, timeout_ns, "copy_out"));
-  VYC_TRY(take(context, vyc__ferry(context), &room, bytes));
+  VYC_TRY(take(context, vyc__small_copies(context), &room, bytes));
   VYC_TRY(vyc__copy_back(context, room, from->address + offset, bytes, context->main));
   VYC_TRY(vyc__slot_finish(context, VYC_SLOT_MAIN, timeout_ns));
   memcpy(data_out, room, bytes);
-  clear(vyc__ferry(context));
+  clear(vyc__small_copies(context));
   vyc__count(&context->counters, readback_bytes, bytes);
   vyc__count(&context->counters, staged_out_bytes, bytes);
   vyc__count(&context->counters, sync_points, 1);
@@ -116,14 +117,14 @@ static vyc_status bring_out(vyc_buffer *from, uint64_t offset, void *data_out, u
 vyc_status vyc_copy_try_in(vyc_buffer *to, uint64_t offset, const void *data, uint64_t bytes,
                            int64_t timeout_ns) {
   VYC_REQUIRE(to != NULL && (data != NULL || bytes == 0) && timeout_ns >= 0);
-  if (!is_for_ferry(to, bytes) || to->read_only || vyc__is_seen_outside(to)) return VYC_NOT_READY;
+  if (!is_small_copy(to, bytes) || to->read_only || vyc__is_seen_outside(to)) return VYC_NOT_READY;
   vyc_context *context = to->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = VYC_NOT_READY;
-  if (VYC_LIKELY(vyc__claim_try(&vyc__ferry(context)->claim))) {
+  if (VYC_LIKELY(vyc__claim_try(&vyc__small_copies(context)->claim))) {
     status = bring_in(to, offset, data, bytes, timeout_ns);
-    vyc__claim_drop(&vyc__ferry(context)->claim);
+    vyc__claim_drop(&vyc__small_copies(context)->claim);
   }
   vyc__leave(context, &scope);
   return status;
@@ -132,14 +133,14 @@ vyc_status vyc_copy_try_in(vyc_buffer *to, uint64_t offset, const void *data, ui
 vyc_status vyc_copy_try_out(vyc_buffer *from, uint64_t offset, void *data_out, uint64_t bytes,
                             int64_t timeout_ns) {
   VYC_REQUIRE(from != NULL && (data_out != NULL || bytes == 0) && timeout_ns >= 0);
-  if (!is_for_ferry(from, bytes)) return VYC_NOT_READY;
+  if (!is_small_copy(from, bytes)) return VYC_NOT_READY;
   vyc_context *context = from->child.context;
   vyc_scope scope;
   VYC_TRY(vyc__enter(context, &scope));
   vyc_status status = VYC_NOT_READY;
-  if (VYC_LIKELY(vyc__claim_try(&vyc__ferry(context)->claim))) {
+  if (VYC_LIKELY(vyc__claim_try(&vyc__small_copies(context)->claim))) {
     status = bring_out(from, offset, data_out, bytes, timeout_ns);
-    vyc__claim_drop(&vyc__ferry(context)->claim);
+    vyc__claim_drop(&vyc__small_copies(context)->claim);
   }
   vyc__leave(context, &scope);
   return status;

@@ -113,7 +113,7 @@ void vyc__call_main_ended(vyc_worker_call *call) {
   call->take_count = 0;
 }
 
-static vyc_status settle_main(vyc_worker_call *call, int64_t timeout_ns) {
+static vyc_status finish_main(vyc_worker_call *call, int64_t timeout_ns) {
   vyc_context *context = call->worker->child.context;
   VYC_TRY(vyc__worker_enter(context, call->scope));
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
@@ -155,7 +155,7 @@ static vyc_status place_arguments(vyc_worker_call *call, const vyc_run *run) {
     }
   }
   if (staged > 0) vyc__count(&context->counters, staged_in_bytes, staged);
-  return VYC_LIKELY(call->take_count == 0) ? VYC_OK : settle_main(call, run->timeout_ns);
+  return VYC_LIKELY(call->take_count == 0) ? VYC_OK : finish_main(call, run->timeout_ns);
 }
 
 vyc_status vyc__call_prepare(vyc_worker_call *call, uint32_t kernel, const vyc_run *run) {
