@@ -33,25 +33,6 @@ vyc_disk_range vyc__bundle_conditions(const vyc_bundle *bundle, uint32_t graph);
 
 /* ---- bundle.c ---- */
 
-/* Rows of a table whose rows begin with their names. */
-typedef struct vyc_names {
-  const char *what; /* a row is, in messages */
-  uint32_t kind;
-  size_t row_bytes;
-  vyc_disk_range range;
-  /* Whether messages list the row; NULL: they list all. */
-  bool (*is_listed)(const vyc_bundle *bundle, uint32_t row);
-} vyc_names;
-
-/* The number in the range of the row with this name. VYC_E_INVALID: there is none; the message
- * lists those that there are. */
-vyc_status vyc__bundle_find(const vyc_bundle *bundle, uint32_t *index_out, const char *name,
-                            const vyc_names *names);
-/* The number of a kernel or worker, which the caller then has to tell apart. In the message for an
- * unknown name are only kernels or only workers, without those that the compiler added for them. */
-vyc_status vyc__bundle_find_kernel(const vyc_bundle *bundle, uint32_t *index_out, const char *name);
-vyc_status vyc__bundle_find_worker(const vyc_bundle *bundle, uint32_t *index_out, const char *name);
-
 vyc_bundle *vyc__bundle_retain(vyc_bundle *bundle);
 /* VYC_E_INVALID past the last kernel. */
 vyc_status vyc__bundle_kernel(const vyc_bundle *bundle, const vyc_disk_kernel **kernel_out,
@@ -94,6 +75,27 @@ static inline const void *vyc__bundle_data(const vyc_bundle *bundle, vyc_disk_da
   return (const uint8_t *)bundle->tables[VYC_SECTION_DATA].rows + data.offset;
 }
 uint32_t vyc__type_bytes(uint32_t type);
+
+/* ---- names.c ---- */
+
+/* Rows of a table whose rows begin with their names. */
+typedef struct vyc_names {
+  const char *what; /* a row is, in messages */
+  uint32_t kind;
+  size_t row_bytes;
+  vyc_disk_range range;
+  /* Whether messages list the row; NULL: they list all. */
+  bool (*is_listed)(const vyc_bundle *bundle, uint32_t row);
+} vyc_names;
+
+/* The number in the range of the row with this name. VYC_E_INVALID: there is none; the message
+ * lists those that there are. */
+vyc_status vyc__bundle_find(const vyc_bundle *bundle, uint32_t *index_out, const char *name,
+                            const vyc_names *names);
+/* The number of a kernel or worker, which the caller then has to tell apart. In the message for an
+ * unknown name are only kernels or only workers, without those that the compiler added for them. */
+vyc_status vyc__bundle_find_kernel(const vyc_bundle *bundle, uint32_t *index_out, const char *name);
+vyc_status vyc__bundle_find_worker(const vyc_bundle *bundle, uint32_t *index_out, const char *name);
 
 /* ---- geometry.c ---- */
 
