@@ -13,8 +13,8 @@
 #define MODEL_STREAMS 48u
 #define MODEL_NODES 8u /* of a graph */
 #define MODEL_DEVICES 2u /* and as many ranks, whose kernels all-reduce in one shot */
-/* A kernel of this name takes the place of a report behind its other parameters, and always fails:
- * its report is the number of the operation that launched it. */
+/* A kernel of this name takes the address of a report behind its other parameters, and always
+ * fails: its report is the number of the operation that launched it. */
 #define MODEL_ASSERTING "asserting"
 #define MODEL_ROWS "rows"
 #define MODEL_PLACES "rows_with_places" /* the same with one array behind its other parameters */

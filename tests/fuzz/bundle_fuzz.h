@@ -20,7 +20,7 @@ void fuzz_seed(uint64_t seed);
 uint64_t fuzz_draw(uint64_t below);
 /* Change some words and perhaps the length, to no more bytes than there are. */
 size_t fuzz_change(uint8_t *data, size_t bytes);
-/* Length and digest as they should be, without which nothing else is looked at. */
+/* Make length and digest right: the loader looks at nothing else before. */
 void fuzz_seal(uint8_t *data, size_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* Fuzzing of the loader of bundles: whatever the bytes, vyc_bundle_open accepts or refuses them,
  * and everything in an accepted bundle can be read and worked out.
  *
- * With libFuzzer where that is (CONTRIBUTING.md), else it changes the given bundles by itself:
+ * With libFuzzer where that is available (clang), else it changes the given bundles by itself:
  *   fuzz_bundle BUNDLE... [-runs=N] [-seed=N]
  *   fuzz_bundle -kept FILE...                   files that once were findings, as they are
  * Build it with the address and undefined-behavior sanitizers. */
@@ -11,7 +11,7 @@
 
 #include "bundle_fuzz.h"
 
-/* In memory of their very size, so that a read behind them is seen. */
+/* In memory of exactly their size, so that a read behind them is seen. */
 static uint8_t *exactly(const uint8_t *data, size_t bytes) {
   uint8_t *copy = malloc(bytes > 0 ? bytes : 1);
   if (copy == NULL) abort();

@@ -4,9 +4,9 @@
  *
  *   hosted DRIVER BUNDLE primary|created
  *
- * BUNDLE is example.vyre. The context is the retained primary one or, which the emulator has not,
- * one of cuCtxCreate. Every test is a process of its own, so that a fault ends one of them alone.
- */
+ * BUNDLE is example.vyre. The context is the retained primary one, or one of cuCtxCreate, which the
+ * emulator does not have. Every test is a process of its own, so that a fault ends one of them
+ * alone. */
 #define _POSIX_C_SOURCE 200809L
 #include "hosted.h"
 

@@ -42,7 +42,7 @@ static void wrong_calls_are_refused(void) {
   vyc_bundle_release(NULL);
 }
 
-/* Whatever is cut off or changed, the digest or the length tells. */
+/* Whatever is cut off or changed, the digest or the length shows it. */
 static void damaged_bundles_are_refused(void) {
   vyc_bundle *bundle = NULL;
   for (size_t bytes = 0; bytes < contents_bytes; bytes += bytes < 400 ? 1 : 97)

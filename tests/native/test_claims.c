@@ -1,4 +1,4 @@
-/* Who waits for a claim that another thread holds goes to sleep before long: under SCHED_FIFO the
+/* A thread that waits for a claim of another one goes to sleep before long: under SCHED_FIFO the
  * holder may need this very processor, and then a yield lets it run no instruction.
  *
  * The holder stands still in the driver until the other thread has been seen to sleep. */

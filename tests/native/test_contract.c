@@ -353,7 +353,7 @@ static void a_run_of_the_first_version_is_read_no_further(void) {
   munmap(host_memory, 2 * (size_t)sysconf(_SC_PAGESIZE));
 }
 
-/* What the second field that was appended does not say does not take the first away. */
+/* A struct that ends before the second appended field still has the first one. */
 static void iterations_count_without_an_origin(void) {
   vyc_context *context = open_context();
   vyc_module *module = load_module(context);

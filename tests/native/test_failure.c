@@ -16,8 +16,8 @@ static vyc_status synchronize_and_tag(vyc_context *context, uint64_t *tag_out) {
   return status;
 }
 
-/* The kernel of the first run is still to run when its wait fails; were its submission taken for
- * the next, that one would be told the first one's assertion. */
+/* The kernel of the first run is still to run when its wait fails; if its submission were taken for
+ * the next run, that one would report the assertion of the first. */
 static void a_failed_wait_does_not_free_the_submission(vyc_context *context, vyc_module *module) {
   vyc_prepared *judge = judge_prepared(module, 1);
   const uint64_t bad = 1, good = 0;

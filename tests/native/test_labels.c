@@ -219,7 +219,7 @@ int main(int argc, char **argv) {
   arguments_that_are_not_the_notes_are_not_told();
   arguments_of_two_launches_are_never_mixed();
   lose(sizeof((vyc_error *)NULL)->launches, 1);
-  lose(1024, 1); /* as it was in version 0.1.0 before */
+  lose(1024, 1); /* a caller with less room */
   lose(16, 0);
   printf("ok\n");
   return 0;

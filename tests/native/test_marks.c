@@ -178,7 +178,8 @@ static void a_launch_is_waited_for_whoever_took_its_mark(void) {
   }
 }
 
-/* What is asked whether such a launch has ended knows of it only once it is ordered behind. */
+/* The stream that is asked whether such a launch has ended knows of it only once it is ordered
+ * behind it. */
 static void a_launch_on_an_adopted_stream_is_waited_for_whoever_took_its_mark(void) {
   for (size_t i = 0; i < WAY_COUNT; i++) {
     fprintf(stderr, "%s, adopted\n", WAYS[i].name);

@@ -197,7 +197,7 @@ static void runs_elsewhere_end_when_they_are_asked_for(vyc_context *context,
   for (int i = 0; i < STREAMS; i++) vyc_stream_release(streams[i]);
 }
 
-/* By somebody who looks now and then, and would be long at it by the number of looks. */
+/* By a caller that looks now and then, for which the number of looks alone would take long. */
 static void a_look_without_a_wait_asks_the_driver(vyc_module *module) {
   vyc_prepared *prepared = scale_prepared(module, STREAMED);
   vyc_ticket *ticket = NULL;

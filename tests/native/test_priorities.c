@@ -1,6 +1,6 @@
-/* A waiter of real-time priority lends it to who has the claim, so that no thread in between keeps
- * the holder from a processor that they share. Which thread goes on is settled by priorities on one
- * processor; a hog there would keep it for half a second.
+/* A waiter of real-time priority lends it to the holder of the claim, so that no thread in between
+ * keeps the holder from a processor that they share. Which thread goes on is settled by priorities
+ * on one processor; a hog there would keep it for half a second.
  *
  * Without the right to real-time priorities those scenes are left out, and say so. */
 #define _GNU_SOURCE

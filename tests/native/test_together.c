@@ -79,7 +79,7 @@ static void *adopt(void *unused) {
   return unused;
 }
 
-/* Also where a context has more streams than numbers. */
+/* Also where a context has more streams than there are numbers. */
 static void a_handle_is_one_stream_whoever_adopts_it(void) {
   enum { STREAMS = 62 };
   vyc_stream *streams[STREAMS], *stream = NULL, *again = NULL;

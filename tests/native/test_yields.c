@@ -1,6 +1,6 @@
 /* A wait gives its core to other threads when that costs little: early on the emulator, whose
- * threads may be who wants it, and on a GPU after many times what a request takes. It looks once
- * more behind its time limit.
+ * threads may want it, and on a GPU after many times what a request takes. It looks once more
+ * behind its time limit.
  *
  * The clock is this program's while it waits: it goes on by so much with each look at the stream.
  */
