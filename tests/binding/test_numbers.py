@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from vyre_cuda.bundles import graphs, kernels, layout
+import vyre_cuda as vc
+from vyre_cuda.bundles import graphs, kernels, layout, write
 from vyre_cuda.bundles import shapes as bundle_shapes
 from vyre_cuda.codegen import tables, worker
 from vyre_cuda.codegen.core import target
@@ -269,3 +270,10 @@ def test_structs_of_the_emulator(tmp_path: Path, name: str, info: type[ctypes.St
 
 def test_elements_that_the_emulator_reports(macro: Callable[[str, str], int | str]) -> None:
     assert macro("emulator/control.h", "VYRE_EMULATOR_PARAMETER") == unwritten._PARAMETER
+
+
+def test_version(macro: Callable[[str, str], int | str]) -> None:
+    major, minor, patch = re.findall(r"\d+", vc.__version__)
+
+    assert write.PRODUCER == macro("base/status.c", "VYC_VERSION") == int(major) * 10000 + int(minor) * 100 + int(patch)
+    assert f"project(vyre_cuda VERSION {vc.__version__} " in (ROOT / "CMakeLists.txt").read_text()
