@@ -1,9 +1,9 @@
 /* Whether arrays share memory as they did when steps were merged.
  *
- * Arrays that met then, and what met these, are a cluster. They share memory in the same way where
- * each cluster has moved as a whole, and no two clusters meet. Clusters with an array that is no
- * symbol stay where that is. So each symbol is compared with its cluster alone, and the clusters in
- * the order of their addresses. */
+ * Arrays that shared memory then, directly or by way of others, are a cluster. They share memory in
+ * the same way where each cluster has moved as a whole, and no two clusters meet. Clusters with an
+ * array that is no symbol stay where that is. So each symbol is compared with its cluster alone,
+ * and the clusters in the order of their addresses. */
 #include <stdlib.h>
 
 #include "room.h"

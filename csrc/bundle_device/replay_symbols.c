@@ -197,7 +197,7 @@ static vyc_status launch_in(const room *of, vyc_replay *replay, const vyc_symbol
 }
 
 /* The replay keeps the room of the launch that ended last. Without memory for it, or if a symbol is
- * there twice, the launch goes on in the other way. */
+ * there twice, the launch continues in the other way. */
 static vyc_status launch_of_many(vyc_replay *replay, const vyc_symbol_value *values, uint32_t count,
                                  vyc_stream *stream, bool *done_out) {
   const size_t symbols = replay->row->symbols.count;

@@ -11,7 +11,7 @@
 #include "bundle/room.h"
 #include "graph/room.h"
 
-/* Bytes of a memory, or addresses. */
+/* A range of bytes in one piece of memory, or of addresses. */
 typedef struct vyc_extent {
   uint64_t begin, end;
 } vyc_extent;
@@ -46,7 +46,7 @@ typedef struct vyc_replay_form {
 
 #define VYC_NO_CLUSTER UINT32_MAX
 
-/* Arrays that met when steps were merged, and what met these. */
+/* Arrays that shared memory when steps were merged, directly or by way of others. */
 typedef struct vyc_cluster {
   vyc_extent then; /* in their memory */
   uint64_t moved;  /* to where it is, of a fixed one: it has an array that is no symbol */

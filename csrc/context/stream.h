@@ -73,7 +73,8 @@ void vyc__hidden_stream_remove(vyc_context *context, vyc_hidden_stream *stream);
  * `newest` where that is given; or NULL. */
 vyc_stream *vyc__stream_known(vyc_context *context, CUstream target, const vyc_stream *newest);
 /* The stream in a slot, which is not destroyed before vyc__slot_let_go; NULL: there is none. It is
- * no reference: the caller's last one waits for the work, whoever looks at the stream. */
+ * not a reference: a release of the last one still waits for the work, even while others hold the
+ * stream. */
 vyc_stream *vyc__slot_hold(vyc_context *context, uint32_t slot);
 /* The same for the one whose work goes to `target`. */
 vyc_stream *vyc__target_hold(vyc_context *context, CUstream target);

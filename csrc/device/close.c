@@ -10,8 +10,8 @@ static bool is_left(vyc_context *context, vyc_pace *pace) {
   for (uint32_t i = 0; i < VYC_GATES; i++)
     while (atomic_load(&context->gates[i].inside) != 0)
       if (vyc__pace(context, pace) != VYC_OK) return false;
-  /* They use its memory. Where nobody holds the context there is none, and this may be in a call of
-   * theirs. */
+  /* Calls of other contexts that use its memory. If no reference is left there are none, and this
+   * thread may itself be in such a call. */
   while (atomic_load(&context->references) != 0 && !vyc__peers_have_left(context))
     if (vyc__pace(context, pace) != VYC_OK) {
       vyc__peers_forget(context);

@@ -43,7 +43,7 @@ bool vyc__launch_fills(const vyc_prepared *prepared, uint32_t binding, const vyc
 static inline bool vyc__goes_by_blocks(const vyc_binding *b) {
   return b->role == VYC_ROLE_OUT && (b->flags & ~VYC_BINDING_STREAMING) == VYC_BINDING_COVERED;
 }
-/* Whether there are blocks for all of so many elements. */
+/* Whether the blocks have a thread for each of `count` elements. */
 static inline bool vyc__blocks_reach(const vyc_prepared *prepared, const uint32_t grid[3],
                                      uint64_t count) {
   const uint64_t threads = (uint64_t)grid[0] * prepared->block[0];

@@ -57,7 +57,7 @@ static inline vyc_run vyc__row_run(const vyc_many *many, uint32_t row) {
                    .flags = rows->flags};
 }
 
-/* The same from that of any row, of which only what differs is written. */
+/* The same, made from the run of another row: only what differs is written. */
 static inline void vyc__row_run_next(const vyc_many *many, uint32_t row, vyc_run *run) {
   const vyc_rows *rows = many->rows;
   memcpy(run->grid, &rows->grids[(size_t)row * 3], sizeof run->grid);
@@ -97,7 +97,7 @@ void vyc__row_places_put(const vyc_many *many);
 typedef struct vyc_part {
   uint32_t begin, end;
   uint32_t rows, blocks;
-  uint32_t elements; /* a thread has so many: more than 1 in the entry's form for large launches */
+  uint32_t elements; /* of a thread; more than 1 in the entry's form for large launches */
   uint32_t each; /* blocks of every row; 0: they differ */
   bool flat; /* all blocks are along x */
   uint32_t scale; /* block * scale >> shift is the row, if each is not 0 */

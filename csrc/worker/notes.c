@@ -47,7 +47,8 @@ vyc_status vyc__workers_note(vyc_context *context, vyc_worker_note **notes_out) 
   return status;
 }
 
-/* Where the worker was; or where it is, if that was too long ago, or if a close leaves calls. */
+/* Where the ring was at the note; or where it is now, if its numbers may have wrapped since, or if
+ * the worker is closed, which may have left calls. */
 static uint32_t noted(vyc_worker_note *note, vyc_ring *ring) {
   vyc_worker *worker = ring->worker;
   vyc__claim_take(&worker->claim);

@@ -7,7 +7,7 @@
 /* As in codegen/emit/resident.py. */
 #define WORKER_SLOTS 64u
 #define WORKER_ROOM (WORKER_SLOTS - 1) /* for calls; so there is always room for a stop */
-#define WORKER_WITHHELD 32u /* by which the number of a call is lower while it must not begin */
+#define WORKER_WITHHELD 32u /* a call that must not begin yet has a number lower by this */
 #define WORKER_SLOT_WORDS 32u
 #define WORKER_HEADER_WORDS 4u
 #define WORKER_ANSWER_WORDS                                                                        \
@@ -39,13 +39,13 @@ enum {             /* vyc_worker_call.state, as those of submissions */
 typedef struct vyc_ring {
   _Alignas(VYC_CACHE_LINE) vyc_worker *worker;
   uint64_t slots, more; /* page-locked: slots, answers, end; larger parameter blocks or `slots` */
-  _Atomic(CUstream) stream; /* nobody else's; NULL: destroyed, or not made yet */
+  _Atomic(CUstream) stream; /* of this ring alone; NULL: destroyed, or not made yet */
   uint32_t *next; /* number of the next call; of the worker, beside those of its other rings */
   _Atomic uint32_t launch; /* the number of the last launch; 0: none; changed under the claim */
-  uint32_t noted; /* the last launch of which it is counted why it has ended */
+  uint32_t noted; /* the last launch whose end has been counted */
   uint32_t due; /* the last call that it takes while the caller has paused the worker */
   uint32_t stop; /* the number of its last stop */
-  bool has_stop; /* of the last launch, or of the next one; there is no other one */
+  bool has_stop; /* the last launch, or the next one, has a stop: the only one in the ring */
 } vyc_ring;
 
 /* Where a call is, or a part of it: the number is that of its last slot in the ring. */
@@ -126,7 +126,7 @@ struct vyc_worker {
   _Atomic(vyc_worker_call *) calls;
   _Atomic uint32_t pauses; /* by the caller: while this is not 0, nobody launches it */
   _Atomic bool closed;
-  _Atomic(CUstream) behind; /* nobody else's; NULL: not made yet; see behind.c */
+  _Atomic(CUstream) behind; /* of the worker alone; NULL: not made yet; see behind.c */
   uint64_t idle_ns, busy_ns;
   vyc_block *memory, *more; /* page-locked: rings; larger parameter blocks or NULL */
   _Atomic uint64_t launch_count, pause_count;
@@ -136,7 +136,7 @@ struct vyc_worker {
   uint64_t awaited; /* slots of streams that have waited for answers */
   vyc_worker_call *held; /* waits until calls on the same memory have ended; see order.c */
   uint32_t turn; /* of the ring that got the last call */
-  uint32_t hurried; /* so many launches are to end soon; see launch_it */
+  uint32_t hurried; /* launches that must still end soon; see launch_it */
   uint32_t next[WORKER_MOST_BLOCKS]; /* see vyc_ring; those of eight rings are on this line */
   worker_spare spares[WORKER_SPARES]; /* by the thread that freed it last; see take() of call.c */
   vyc_ring rings[];
@@ -160,7 +160,7 @@ typedef struct worker_slot {
   const uint32_t *grid;
   const uint8_t *block; /* parameters */
   uint32_t bytes; /* of these */
-  uint32_t part, others; /* of a call that is spread over so many other blocks */
+  uint32_t part, others; /* of a call that is spread: its part, and how many others there are */
   bool withheld; /* the device does not see it, nor later ones, before the number is written to
                     vyc__ring_gate */
 } worker_slot;
@@ -177,7 +177,7 @@ void vyc__ring_take_back(vyc_ring *ring, uint32_t before);
 /* The caller has the claim and has paused the worker: the call waits for the end of the pause, and
  * no launch comes to it before: see vyc__ring_takes. */
 bool vyc__ring_keeps_back(const vyc_ring *ring, uint32_t number);
-/* The caller has the claim: the last call that nobody has to resume the worker for. */
+/* The caller has the claim: the last call that ends without a resume of the worker. */
 uint32_t vyc__ring_last(const vyc_ring *ring);
 /* The caller has the claim: whether there is a call behind that one. */
 bool vyc__ring_keeps_call(const vyc_ring *ring);
@@ -226,7 +226,7 @@ void vyc__worker_order(vyc_worker_call *call);
 
 /* ---- pause.c ---- */
 
-/* Nobody may launch it: by the caller, or because a driver call waits for the device. */
+/* It must not be launched: the caller has paused it, or a driver call waits for the device. */
 static inline bool vyc__worker_is_paused(const vyc_worker *worker) {
   return atomic_load(&worker->pauses) != 0 ||
          atomic_load(&worker->child.context->worker_pauses) != 0;
@@ -282,9 +282,9 @@ vyc_status vyc__call_wait(vyc_worker_call *call, int64_t timeout_ns);
 /* After a wait that ended with `status`: results are copied and the call is free, or it stays in
  * flight without results. Returns the status of the call. */
 vyc_status vyc__call_collect(vyc_worker_call *call, vyc_status status);
-/* For the next one. */
+/* Make it free for another caller. */
 void vyc__call_free(vyc_worker_call *call);
-/* It is not used any more. */
+/* Free what it has; it is not used any more. */
 void vyc__call_end(vyc_worker_call *call);
 static inline void vyc__call_set(vyc_worker_call *call, int state) {
   atomic_store_explicit(&call->state, state, memory_order_release);

@@ -191,7 +191,7 @@ struct Machine {
   Looks *looks = nullptr; // of the threads of the running block
   uint64_t changes = 0; // stores, atomic operations, arrivals at barriers and exits of the launch
   uint64_t waited = ~uint64_t{0}; // `changes` when a thread waited last
-  bool worked = false; // a thread has done what is no waiting and no change
+  bool worked = false; // a thread has done something other than waiting or a change
 
   Stop stop = Stop::exited;
   const Instruction *at = nullptr;

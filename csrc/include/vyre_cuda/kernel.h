@@ -160,7 +160,7 @@ typedef struct vyc_prepared_desc {
   const vyc_known *known; /* each run must have these values, or it is refused with VYC_E_INVALID
                            * and a message that has both; NULL: there are none */
   uint32_t known_count;
-  uint32_t several_elements; /* what a thread of `several` does for so many threads of `entry` */
+  uint32_t several_elements; /* threads of `entry` whose work one thread of `several` does */
   /* Another entry of the module, with the same parameters and the same block, whose thread i of
    * block b does what the threads i + k * block.x, for k from 0, do in the b-th group of
    * several_elements blocks of `entry`. It is launched where a run has VYC_RUN_GRID_OF_WORK, at

@@ -1,4 +1,4 @@
-// Being told of the end of work, and, in C++20, co_await of runs, events and streams.
+// Notices of the end of work, and, in C++20, co_await of runs, events and streams.
 // Part of vyre_cuda.hpp, whose head has the rules.
 #ifndef VYRE_CUDA_NOTICE_HPP
 #define VYRE_CUDA_NOTICE_HPP
@@ -10,7 +10,7 @@
 
 namespace vyre {
 
-// How an end is told: see vyc_notice. The call cannot throw, by its type.
+// How an end is reported: see vyc_notice. The call cannot throw, by its type.
 struct Notice {
   int fd = -1; // an eventfd
   void (*call)(void *user, vyc_status status) noexcept = nullptr;
@@ -31,7 +31,7 @@ inline vyc_status notify(vyc_stream *stream, const vyc_notice *notice) noexcept 
 
 } // namespace detail
 
-// Tell of the end of a Ticket, an Event, or the work that a Stream has been given so far.
+// Report the end of a Ticket, an Event, or the work that a Stream has been given so far.
 template <class T>
 Result<void> try_notify(const Handle<T> &of, const Notice &notice) noexcept {
   vyc_notice given{};
