@@ -91,7 +91,7 @@ class Limit(FrozenRecord):
 
 
 class CommunicationError(Error):
-    """Collectives failed, or were ended because a rank is gone or late; results of their work are unspecified.
+    """Collectives failed, or were ended because a rank is gone or late; their results are unspecified.
 
     `ranks` are those that are known to be gone, in errors of calls of the group; those of waits for the device name
     them in the message alone.

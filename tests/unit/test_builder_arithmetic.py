@@ -45,7 +45,7 @@ def test_dot_rounds_each_product_with_its_sum(type_: vc.Type) -> None:
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        ((1.0,), (1.0, 2.0), "as many elements of both: these are 1 and 2"),
+        ((1.0,), (1.0, 2.0), "the same number of elements from both: these are 1 and 2"),
         ((), (), "at least one element"),
         ((1.5,), (None,), "fma needs operands of one type"),
     ],

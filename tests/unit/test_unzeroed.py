@@ -58,10 +58,10 @@ def test_bytes_of_another_version_are_refused() -> None:
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
-        ("inout o: u32 unzeroed", "o is an inout; only an out can be without zeros"),
-        ("in o: u32 unzeroed", "o is an in; only an out can be without zeros"),
-        ("scalar o: u32 unzeroed", "o is a scalar; only an out can be without zeros"),
-        ("out o: bool_ unzeroed", "o is of bool_, which is 0 or 1: it cannot be without zeros"),
+        ("inout o: u32 unzeroed", "o is an inout; only an out can be unzeroed"),
+        ("in o: u32 unzeroed", "o is an in; only an out can be unzeroed"),
+        ("scalar o: u32 unzeroed", "o is a scalar; only an out can be unzeroed"),
+        ("out o: bool_ unzeroed", "o is of bool_, which is 0 or 1: it cannot be unzeroed"),
         ("out o: u32 unzeroed unzeroed", "unexpected `unzeroed`"),
         ("out o: u32 unzeroed[u32:4]", "unexpected `\\["),
     ],

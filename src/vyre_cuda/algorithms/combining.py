@@ -179,10 +179,13 @@ def _sum_result(source: Type) -> Type:
 
 def _asked(source: Type, dtype: Any) -> Type:
     """The type that `dtype=` names, a type of this package or a NumPy dtype."""
-    found = dtype if isinstance(dtype, Type) else by_dtype(np.dtype(dtype))
+    try:
+        found = dtype if isinstance(dtype, Type) else by_dtype(np.dtype(dtype))
+    except (TypeError, ValueError):  # of NumPy, some of which do not say what they are about
+        found = None
     if found is None or found is bool_:
         raise TypeError(
-            f"dtype {dtype} is not a type that sums and products can have: "
+            f"dtype {dtype!r} is not a type that sums and products can have: "
             "ask for an integer or a float type, such as vc.f32"
         )
     if source.is_float and not found.is_float:

@@ -104,7 +104,10 @@ def histogram_of(x: Any, bins: Any, range_: Any, out: Any) -> Any:
 def _range_of(x: Any, range_: Any) -> tuple[Any, Any]:
     """The outer edges: those given, or the least and the greatest element, with their type, as NumPy does."""
     if range_ is not None:
-        first, last = range_
+        try:
+            first, last = range_
+        except (TypeError, ValueError):
+            raise TypeError(f"range={range_!r}; it must be a pair of numbers") from None
         if first > last:
             raise ValueError("max must be larger than min in range parameter.")
         if not (np.isfinite(first) and np.isfinite(last)):
@@ -131,7 +134,7 @@ def _edge_dtype(x: Any) -> np.dtype[Any]:
 def _edges(x: Any, bins: Any, range_: Any) -> Any:
     """The edges that `bins` names or that it has in the range, with NumPy's type."""
     if isinstance(bins, str):
-        raise TypeError(f"bins={bins!r}: NumPy's rules for bins are not here; write a number, or the edges")
+        raise TypeError(f"bins={bins!r}: NumPy's rules for bins are not supported; write a number, or the edges")
     if np.ndim(bins) == 0:
         return np.histogram_bin_edges(np.empty(0, _edge_dtype(x)), bins=bins, range=_range_of(x, range_))
     edges = np.asarray(bins, dtype=np.float64)

@@ -11,6 +11,7 @@ import numpy as np
 
 from vyre_cuda.algorithms.programs import move
 from vyre_cuda.algorithms.work import Shape, Work, delivered, index_type, normal_axis, require_array, tiles
+from vyre_cuda.errors import type_name
 from vyre_cuda.runtime.memory.array import DeviceArray
 
 
@@ -67,6 +68,8 @@ def moved_last(work: Work, x: DeviceArray, axes: Sequence[int]) -> DeviceArray:
 def transposed(x: Any, axes: Sequence[int] | None, out: Any) -> Any:
     """`transpose` on either kind of array."""
     require_array("transpose", x)
+    if axes is not None and not isinstance(axes, Sequence):
+        raise TypeError(f"axes is {type_name(axes)}; it must be a tuple of ints")
     order = tuple(reversed(range(x.ndim))) if axes is None else tuple(normal_axis(axis, x.ndim) for axis in axes)
     if len(order) != x.ndim:
         raise ValueError("axes don't match array")

@@ -49,7 +49,7 @@ def compressed(condition: Any, x: Any, axis: Any, out: Any, count: Any) -> Any:
         _check_condition(condition, x.shape[axis])
         if out is not None or count is not None:
             raise ValueError("out= and count= are for arrays with one axis, or axis=None: reshape the array")
-        remedy = "give nonzero(condition) beforehand to take(x, places, axis=axis), and record that"
+        remedy = "call nonzero(condition) before the recording, and record take(x, places, axis=axis)"
         Work(x, condition).refuse_in_recording("compress along an axis", remedy)
         return taken(x, nonzeros(condition, None, None)[0], axis, "clip", None)
     _check_condition(condition, x.size)
@@ -62,7 +62,7 @@ def _check_condition(condition: Any, extent: int) -> None:
     if condition.ndim != 1:
         raise ValueError("condition must be a 1-d array")
     if condition.size > extent:
-        raise ValueError(f"condition has {counted(condition.size, 'element')} for {extent}: give it no more than that")
+        raise ValueError(f"condition has {counted(condition.size, 'element')}; it can have at most {extent}")
 
 
 def nonzeros(x: Any, out: Any, count: Any) -> Any:

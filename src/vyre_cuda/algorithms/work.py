@@ -88,7 +88,7 @@ class Work:
             return self.empty(shape, type_)
         require_device_array("out", out)
         if out.device is not self.device:
-            raise ValueError("out is on another device than the other arrays: pass one on theirs")
+            raise ValueError("out is on another device than the other arrays: pass one on the same device")
         if out.type is not type_:
             raise TypeError(f"out is an array of {out.dtype}; the result has {type_.dtype}")
         if out.shape != shape:

@@ -62,7 +62,7 @@ def check_rows(groups: Collection[Group], kernels: Mapping[str, BundledKernel]) 
             what = refused(kernels[name].variants[0].lowered, kernels[name].bounds)
             if what is not None:
                 raise UnsupportedError(
-                    f"{name} has {what}, so each launch of it stays separate; without its name in many= a host can "
+                    f"{name} has {what}, so each launch of it stays separate; leave it out of many=: a host can then "
                     "launch its rows one after the other",
                     capability="rows",
                 )

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from vyre_cuda.bundles.assemble import cubin, has_assembler
 from vyre_cuda.bundles.graphs import Bundled, GraphKernel, Group, RecordedGraph, add_graphs, groups_of, named_apart
 from vyre_cuda.bundles.kernels import CLEARS, BundledKernel, Variant, add_kernel
@@ -17,6 +19,7 @@ from vyre_cuda.bundles.rows import check_rows, clearing_kernel, entry_names, lea
 from vyre_cuda.bundles.workers import clearing_kernels, entry_kernel
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.lower import lower
+from vyre_cuda.errors import type_name
 from vyre_cuda.ir.call.known import known_values
 from vyre_cuda.ir.check.validate import check
 from vyre_cuda.ir.core.program import Program, ProgramSource, no_program, program_of
@@ -93,6 +96,12 @@ def bundle(
     OSError
         The file cannot be written, and what was there before still is.
     """
+    if not isinstance(graphs or {}, Mapping):
+        raise TypeError(f'graphs= is {type_name(graphs)}; it must be a dict, such as {{"step": graph}}')
+    for name, value in (("source", source), ("cubins", cubins)):
+        if not isinstance(value, (bool, np.bool_)) and (name != "cubins" or value is not None):
+            also = ", or None" if name == "cubins" else ""
+            raise TypeError(f"{name}= is {type_name(value)}; it must be True or False{also}")
     given = []
     for each in programs if isinstance(programs, Iterable) else [programs]:
         program = program_of(each)
@@ -158,7 +167,7 @@ def compiled(kernel: GraphKernel, targets: Sequence[Target], *, source: bool, cu
 
 def parse_targets(targets: Sequence[str]) -> list[Target]:
     """The targets in ascending order, without duplicates."""
-    if isinstance(targets, str):
+    if isinstance(targets, str) or not isinstance(targets, Iterable):
         raise TypeError(f"targets={targets!r} must be a list of names such as sm_90")
     chosen = {target.sm: target for target in map(Target.parse, targets)}
     if not chosen:

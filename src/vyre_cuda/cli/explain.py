@@ -86,7 +86,7 @@ def _elements(kernel: vc.Kernel) -> dict[str, Any]:
         why = "" if several.aligned else elements.why_apart(prepared(kernel.program))
         neighbors = {"neighbors": dict(several.aligned), "why_apart": why}
         return {"of_a_thread": several.elements, "from_threads": several.threads, "why_one": "", **neighbors}
-    why = elements.why_one(prepared(kernel.program)) or "failures name what the program says"
+    why = elements.why_one(prepared(kernel.program)) or "failures must name what the program says"
     return {"of_a_thread": 1, "from_threads": 0, "why_one": why, "neighbors": {}, "why_apart": ""}
 
 
@@ -94,7 +94,7 @@ def _loops(kernel: vc.Kernel) -> list[dict[str, Any]]:
     """The loops that read buffers: of how many trips they read at once, and why not of several."""
     found = list(ahead.loops(optimize(kernel.program)))
     if kernel.bounds == "trap":
-        found = [(loop, "failures name what the program says") for loop, _ in found]
+        found = [(loop, "failures must name what the program says") for loop, _ in found]
     return [
         {"source": list(loop.source) if loop.source else None, "trips": 1 if why else ahead.TRIPS, "why_one": why}
         for loop, why in found
@@ -112,8 +112,8 @@ def _cleared_line(names: Sequence[str]) -> str:
         return "nothing, in a launch with a thread for each element of its outputs"
     several = len(names) > 1
     return (
-        f"{', '.join(names)}, as {'they are' if several else 'it is'} not seen to be written as a whole: another pass "
-        "over memory. If nothing reads the elements that stay unwritten, declare zeroed=False"
+        f"{', '.join(names)}, as nothing shows that {'they are' if several else 'it is'} written as a whole: another "
+        "pass over memory. If nothing reads the elements that stay unwritten, declare zeroed=False"
     )
 
 
@@ -131,19 +131,19 @@ def _elements_line(found: Mapping[str, Any]) -> str:
 def _loop_line(loop: Mapping[str, Any]) -> str:
     where = f"{format_source(tuple(loop['source']))}: " if loop["source"] else ""
     if loop["why_one"]:
-        return f"{where}reads for one trip after the other: {loop['why_one']}"
-    return f"{where}reads for {loop['trips']} trips at once"
+        return f"{where}reads one trip at a time: {loop['why_one']}"
+    return f"{where}reads {loop['trips']} trips at once"
 
 
 def _vectors_line(aligned: Mapping[str, int]) -> str:
     if not aligned:
-        return "none: no thread is seen to access neighbors of a buffer, from a multiple of their number on"
-    return f"{_begins(aligned)}; otherwise each element for itself"
+        return "none: no thread is known to access neighboring elements that begin at a multiple of their number"
+    return f"{_begins(aligned)}; otherwise element by element"
 
 
 def _begins(aligned: Mapping[str, int]) -> str:
-    where = ", ".join(f"{name} at a multiple of {size} bytes" for name, size in aligned.items())
-    return f"if memory begins there: {where}"
+    where = ", ".join(f"{name} begins at a multiple of {size} bytes" for name, size in aligned.items())
+    return f"if {where}"
 
 
 def _rewrites(program: vc.Program, values: Mapping[str, Any], target: str) -> list[dict[str, Any]]:

@@ -26,14 +26,14 @@ def workers(found: DeviceProperties) -> Iterator[Finding]:
     screen = _asked("--query-gpu=display_active", where)
     processes = _asked("--query-compute-apps=pid", where)
     if screen is None or processes is None:
-        text = f"{_TOOL} does not tell who else uses the GPU: a worker delays a screen, and other processes without MPS"
+        text = f"{_TOOL} cannot say who else uses the GPU: a worker delays a screen, and other processes without MPS"
         yield Finding("workers", "note", text)
         return
     others = [pid for pid in processes if pid.isdigit() and int(pid) != os.getpid()]
     suits = True
     if screen[:1] == ["Enabled"]:
         suits = False
-        text = "the GPU draws a screen: a worker delays it, and the driver ends kernels that run for seconds"
+        text = "the GPU drives a screen: a worker delays it, and the driver ends kernels that run for seconds"
         yield Finding("workers", "warning", text, "use another GPU for workers, or workers with a short idle=")
     if others and not _has_mps():
         suits = False
@@ -41,7 +41,7 @@ def workers(found: DeviceProperties) -> Iterator[Finding]:
         text = f"{count} the GPU, in turns: a worker delays them, and its calls wait for their turns"
         yield Finding("workers", "warning", text, "run all of them under MPS (nvidia-cuda-mps-control)")
     if suits:
-        yield Finding("workers", "ok", "nothing else is on the GPU that a worker would delay")
+        yield Finding("workers", "ok", "a worker would delay nothing else on the GPU")
 
 
 def _asked(query: str, where: str) -> list[str] | None:

@@ -90,4 +90,4 @@ def judged(compute_capability: tuple[int, int], found: Mapping[str, float]) -> I
         yield Finding("fusing", "note", text, "compare a graph with VYRE_CUDA_FUSE=off")
     if not far:
         said = ", ".join(f"{_NAMES[name]} {found[name]:.2f} us" for name in found)
-        yield Finding("fusing", "ok", f"steps of graphs take about what graphs are fused by: {said}")
+        yield Finding("fusing", "ok", f"steps of graphs take about as long as fusing assumes: {said}")

@@ -39,7 +39,7 @@ def rank_of(what: str, rank: Any, size: int) -> int:
     if isinstance(rank, bool) or not isinstance(rank, int):
         raise TypeError(f"{what}: a rank of type {type(rank).__name__}; an int is needed")
     if not 0 <= rank < size:
-        raise ValueError(f"{what}: rank {rank} of {size} ranks")
+        raise ValueError(f"{what}: there is no rank {rank} in a group of {size}")
     return rank
 
 

@@ -17,7 +17,7 @@ from vyre_cuda._native.collective.collective import Member, nccl_unique_id
 from vyre_cuda.distributed.communicator import Communicator
 from vyre_cuda.distributed.launchers import Place, place_of
 from vyre_cuda.distributed.library import open_nccl
-from vyre_cuda.distributed.limits import check_options
+from vyre_cuda.distributed.limits import check_options, require_device
 from vyre_cuda.distributed.session import Session, listen, open_session
 from vyre_cuda.distributed.shared_memory import limit_of_all, share_one_shot
 from vyre_cuda.distributed.watching import Watcher
@@ -82,11 +82,12 @@ def join(
     CommunicationError
         A rank ended meanwhile, or the ranks do not fit together.
     ValueError
-        No launcher has set a rank, and it was not given; `exchange` returns other bytes than rank 0's; a rank that is
-        none of the group's; a negative `small`, or a `timeout` or `limit` that is not more than 0.
+        No launcher has set a rank, and it was not given; `exchange` returns other bytes than rank 0's; a rank that
+        the group does not have; a negative `small`, or a `timeout` or `limit` that is not more than 0.
     TypeError
         `exchange` does not return bytes, or a number is of another type.
     """
+    require_device("join", device)
     check_options(timeout, limit, small)
     open_nccl()
     begin = time.monotonic()

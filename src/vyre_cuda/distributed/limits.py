@@ -9,6 +9,12 @@ import numpy as np
 from vyre_cuda.errors import type_name
 
 
+def require_device(what: str, device: Any) -> None:
+    """TypeError for anything but a device."""
+    if not hasattr(device, "properties"):
+        raise TypeError(f"{what} takes a Device, not {type_name(device)}: open it, such as vc.Device(0)")
+
+
 def check_options(timeout: Any, limit: Any, small: Any) -> None:
     """TypeError or ValueError: not times of more than 0 seconds, not a number of bytes or None."""
     for name, value in (("timeout", timeout), ("limit", limit)):

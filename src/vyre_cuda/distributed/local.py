@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda.distributed.communicator import AFTER_EXCEPTION, Communicator
 from vyre_cuda.distributed.elements import numbers_of_types, op_of, rank_of
 from vyre_cuda.distributed.library import open_nccl
-from vyre_cuda.distributed.limits import check_options
+from vyre_cuda.distributed.limits import check_options, require_device
 from vyre_cuda.distributed.local_graph import LocalGraph
 from vyre_cuda.distributed.one_shot import OneShot, open_one_shot
 from vyre_cuda.distributed.recording import Group
@@ -60,7 +60,11 @@ def local(
         One of these is not a number.
     """
     check_options(timeout, limit, small)
+    if not isinstance(devices, Iterable):
+        raise TypeError(f"local takes a list of devices, not {type_name(devices)}")
     given = list(devices)
+    for device in given:
+        require_device("local", device)
     places = [(device.properties.is_emulator, device.properties.ordinal) for device in given]
     if not given or len(set(places)) != len(places):
         raise ValueError("a group needs devices of different GPUs: open each GPU once")

@@ -90,7 +90,7 @@ class Server:
         if hello.get("size") != self._size:
             return f"rank {rank} says that there are {hello.get('size')} ranks, and rank 0 that there are {self._size}"
         if not isinstance(rank, int) or not 0 <= rank < self._size:
-            return f"rank {rank} of {self._size} ranks"
+            return f"there is no rank {rank} in a group of {self._size}"
         if rank in self._ranks or rank in self._gone or rank in self._left:
             return f"there are two processes of rank {rank}: give each its own"
         return None

@@ -159,7 +159,7 @@ class Session:
         for_what = f" {purpose}" if purpose else ""
         waited = f"rank {self.rank} waited {_seconds(timeout)} s for the other ranks{for_what}, and"
         if missing is None:
-            raise KernelTimeoutError(f"{waited} rank 0, at which they meet, does not answer")
+            raise KernelTimeoutError(f"{waited} rank 0, where they meet, does not answer")
         who = named(missing) if missing else "some ranks"
         raise KernelTimeoutError(f"{waited} {who} of {self.size} did not come")
 
@@ -189,7 +189,7 @@ class Session:
     def _lost(self, why: str) -> CommunicationError:
         if self.gone:
             return self.error(why)
-        return CommunicationError(f"rank 0 left the group, and rank {self.rank} reaches the others by it")
+        return CommunicationError(f"rank 0 left the group, and rank {self.rank} reaches the others through it")
 
     def _listen(self) -> None:
         while (message := receive(self._connection)) is not None:

@@ -106,10 +106,14 @@ class Table:
         ------
         ValueError
             A number is the class of no row, or something is not a pair.
+        TypeError
+            Nothing that pairs could be taken from.
         """
         from vyre_cuda.egraph.oracle import united
 
-        given = np.asarray(pairs if isinstance(pairs, np.ndarray) else list(pairs))  # type: ignore[arg-type]
+        if not isinstance(pairs, (Iterable, np.ndarray)):
+            raise TypeError(f"pairs is {type_name(pairs)}; give two classes for each: [(a, b), (c, d)]")
+        given = np.asarray(pairs if isinstance(pairs, np.ndarray) else list(pairs))
         if given.size and given.shape[1:] != (2,):
             raise ValueError(f"pairs have the shape {given.shape}; give two classes for each: [(a, b), (c, d)]")
         each = _column("pairs", given.reshape(-1)).reshape(-1, 2)

@@ -104,7 +104,7 @@ def of_undefined(name: str) -> str:
 
 
 def type_instead(given: Any) -> str:
-    """Which type to write for what is none: a type of Python or NumPy, or the name of one. "" if that is not known."""
+    """Which type to write instead of one of Python or NumPy, or of its name. "" if that is not known."""
     name = given if isinstance(given, str) else getattr(given, "__name__", None) or getattr(given, "name", "")
     if not isinstance(name, str):
         return ""

@@ -87,7 +87,7 @@ def _parameter(
 
 
 def _likely(given: Any, choice: str) -> str:
-    """What to write for an annotation that is none."""
+    """What to write instead of a wrong annotation."""
     instead = other_names.type_instead(given)
     if not instead or choice is not ANY_ANNOTATION:
         return instead or choice

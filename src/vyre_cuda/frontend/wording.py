@@ -26,12 +26,12 @@ _IN_OTHER_WORDS = (
     ),
     (
         "must be real number, not Value",
-        "a value of the device in a function of Python: write the one of vc, as in vc.sqrt(x) for math.sqrt(x); "
+        "a value of the device in a Python function: write the one of vc, as in vc.sqrt(x) for math.sqrt(x); "
         "docs/functions.md lists them",
     ),
     (
         "operand 'Value' does not support ufuncs (__array_ufunc__=None)",
-        "a value of the device in a function of NumPy: write the one of vc, as in vc.sqrt(x) for np.sqrt(x); "
+        "a value of the device in a NumPy function: write the one of vc, as in vc.sqrt(x) for np.sqrt(x); "
         "docs/functions.md lists them",
     ),
     (
@@ -42,14 +42,14 @@ _IN_OTHER_WORDS = (
         "int() argument must be a string, a bytes-like object or a real number, not 'Value'",
         "a value of the device where Python needs a number: write vc.i32(x), or another type",
     ),
-    ("'Value' object is not callable", "this is a number and no function: write it without (...)"),
+    ("'Value' object is not callable", "this is a number, not a function: write it without (...)"),
     (
         "'Value' object cannot be interpreted as an integer",
         "a value of the device where Python needs a whole number: decorate the function with @vc.func, whose `for` "
         "loops on the device",
     ),
     *(
-        (said, 'a value of the device in a text of Python: write an f-string, as in print(f"x is {x}")')
+        (said, 'a value of the device in a Python string: write an f-string, as in print(f"x is {x}")')
         for said in (
             "sequence item 0: expected str instance, Value found",
             "can't multiply sequence by non-int of type 'Value'",
@@ -66,12 +66,12 @@ _IN_OTHER_WORDS = (
     ),
     (
         "list indices must be integers or slices, not Value",
-        "a list of Python is indexed with a value of the device: make it a NumPy array above the kernel, with "
+        "a Python list is indexed with a value of the device: make it a NumPy array above the kernel, with "
         ".flags.writeable = False, or choose with vc.where(...)",
     ),
     (
         "tuple indices must be integers or slices, not Value",
-        "a tuple of Python is indexed with a value of the device: make it a NumPy array above the kernel, with "
+        "a Python tuple is indexed with a value of the device: make it a NumPy array above the kernel, with "
         ".flags.writeable = False, or choose with vc.where(...)",
     ),
     (
@@ -112,12 +112,12 @@ def message_of(error: Exception) -> str:
         return "the functions call each other without end: write a loop"
     if isinstance(error, KeyError) and error.args and isinstance(error.args[0], Expression):
         return (
-            "a dict of Python is asked for a value of the device: make it a NumPy array above the kernel, with "
+            "a Python dict is looked up with a value of the device: make it a NumPy array above the kernel, with "
             ".flags.writeable = False, or write if and elif"
         )
     if isinstance(error, IndexError) and str(error).startswith("only integers, slices"):
         return (
-            "a NumPy array is indexed with a value of the device in a function of Python: decorate the function with "
+            "a NumPy array is indexed with a value of the device in a Python function: decorate the function with "
             "@vc.func, where a read-only array is a table"
         )
     if isinstance(error, (KeyError, IndexError, ZeroDivisionError, OverflowError)):

@@ -101,7 +101,7 @@ def _why_not(loop: For, buffers: set[str]) -> str:
     if other is not None:
         return f"it has {_CALLED[type(other)]}"
     if sum(1 for each in inside for _ in expressions(operands(each))) > _MOST_EXPRESSIONS:
-        return "it computes so much in a trip that memory is not what takes its time"
+        return "it computes so much in each trip that memory does not limit its speed"
     if isinstance(loop.step, Const) and not 0 < _number(loop.step) <= loop.step.type.maximum >> _SMALLER:
         return "its step is too large, or not positive"
     trips = _trips(loop)

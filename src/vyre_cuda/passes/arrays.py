@@ -66,7 +66,9 @@ class Arrays:
             if p.is_buffer:
                 key = step.spans[p.name], p.type
                 if p.kind == "out" and key in here:
-                    raise Refused(f"{step.program.name} has {p.name} as another of its arrays too", Kind.OVERLAP)
+                    raise Refused(
+                        f"{p.name} of {step.program.name} is the same memory as another of its arrays", Kind.OVERLAP
+                    )
                 here.add(key)
                 writes = p.kind == "out" or p.name in written
                 found.append(Touch(p, key, _range(*key), self.found.get(key), writes))
@@ -148,6 +150,6 @@ def _overlap(one: Range, other: Range) -> bool:
 
 def _refused(step: Step, touch: Touch, other: str, called: str, there: Range) -> Refused:
     same = touch.range[:3] == there[:3]
-    how = "are the same memory in other types or shapes" if same else "share a part of their memory"
+    how = "are the same memory with other types or shapes" if same else "share part of their memory"
     names = f"{other} of {called} and {touch.parameter.name} of {step.program.name}"
     return Refused(f"{names} {how}", Kind.VIEW if same else Kind.OVERLAP)

@@ -297,8 +297,10 @@ class _Run:
         self._always = self._always or facts_of(step.program).has_loop
         meets = not self._always or self._touched.meets(writes) or self._written.meets(all_of)
         if self._read and not meets:
-            why = "has no array of theirs that is written; as there is a loop, the device may run it beside them"
-            self.why = f"{step.program.name} {why}"
+            self.why = (
+                f"{step.program.name} shares no written array with the steps before it; as there is a loop, the device "
+                "may run them side by side"
+            )
             return
         self._read.append(step)
         self._written.add(writes)

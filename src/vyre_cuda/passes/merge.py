@@ -254,7 +254,7 @@ class Merge:
         if seen.key is None or not self._is_own(seen, seen.key):
             raise Refused(
                 f"{name} is touched by {' and '.join(dict.fromkeys(users))}, "
-                "and a thread finds there what another one wrote",
+                "and a thread would find what another one wrote",
                 Kind.ELEMENT,
             )
         if is_fast and type_ in (f32, f64):

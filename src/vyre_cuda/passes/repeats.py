@@ -45,7 +45,7 @@ class Until(FrozenRecord):
 def merge_repeated(step: Step, times: int, until: Until | None = None) -> Step:
     """The step `times` times, one after the other; with `until` at most, and 0 means without end. Raises Refused."""
     if not (until is None) <= times <= most_times(step):
-        raise Refused(f"{times} times are beyond {step.program.index} indices", Kind.SIZE)
+        raise Refused(f"{times} repetitions are more than {step.program.index} indices can count", Kind.SIZE)
     if until is not None:
         check_programs([step], barriers=bool(step.origins))
         return _Repeat(in_one_block(step)).until(times, until)
@@ -123,7 +123,10 @@ class _Repeat(Merge):
                 zero = Const(self._index, 0)
                 axes = len(span.shape)
                 return Load(until.type, array.name, zero if axes == 1 else Position(self._index, (zero,) * axes))
-        raise Refused("no step in it writes to the array that ends it, as an array that begins there", Kind.VIEW)
+        raise Refused(
+            "no step in it writes to the array that ends it, with its type and from its beginning",
+            Kind.VIEW,
+        )
 
     def _end(self, element: Load) -> Body:
         """After a barrier: leave the loop, or not, all threads alike."""

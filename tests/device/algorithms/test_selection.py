@@ -74,7 +74,7 @@ def test_out_and_count(device: vc.Device) -> None:
         algorithms.compress(device.array(x > 1), device.array(x), out=out)
     with pytest.raises(ValueError, match="are needed"):
         algorithms.unique(device.array(x), out=out[:10], count=count)
-    with pytest.raises(ValueError, match="at most as many"):
+    with pytest.raises(ValueError, match="condition has 5000 elements; it can have at most 10"):
         algorithms.compress(device.array(x > 1), device.array(x)[:10])
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,6 +104,49 @@ WRONG: dict[str, tuple[Callable[[vc.Device], Any], type[Exception], str]] = {
     "a stream that nobody made": (lambda d: vc.Stream(), TypeError, r"^a Stream is made by Device.stream\(\)$"),  # type: ignore[call-arg]
     "a stream of a device": (lambda d: vc.Stream(d), TypeError, r"^a Stream is made by Device.stream\(\)$"),  # type: ignore[arg-type]
     "a wait for a number": (lambda d: d.stream().wait(3), TypeError, "for an event or a worker, not for an int:"),  # type: ignore[arg-type]
+    "a kernel that a bundle lacks": (
+        lambda d: bundled().on(d)["axpy"],
+        KeyError,
+        "the bundle has no kernel 'axpy'; it has saxpy\"$",
+    ),
+    "PTX of a kernel that a bundle lacks": (lambda _: bundled().ptx("axpy", "sm_90"), KeyError, 'it has saxpy"$'),
+    "PTX for a target that a bundle lacks": (
+        lambda _: bundled().ptx("saxpy", "sm_80"),
+        KeyError,
+        "the bundle has saxpy for sm_90, not for 'sm_80': write it for that, too\"$",
+    ),
+    "no targets of a bundle": (lambda _: bundled(targets=None), TypeError, "^targets=None must be a list of names"),
+    "a list of graphs": (lambda _: bundled(graphs=[1]), TypeError, "^graphs= is a list; it must be a dict, such as"),
+    "a text as source=": (lambda _: bundled(source="no"), TypeError, "^source= is a str; it must be True or False$"),
+    "a number as cubins=": (lambda _: bundled(cubins=3), TypeError, "cubins= is an int; .* True or False, or None$"),
+    "a range that is a number": (lambda d: vc.algorithms.histogram(one(d), range=3), TypeError, "^range=3; it must be"),
+    "axes that are a number": (
+        lambda d: vc.algorithms.transpose(one(d), axes=0),
+        TypeError,
+        "^axes is an int; it must",
+    ),
+    "a dtype that nobody knows": (lambda d: vc.algorithms.sum(one(d), dtype="abc"), TypeError, "^dtype 'abc' is not a"),
+    "a group of nothing": (
+        lambda _: vc.distributed.local(None),
+        TypeError,
+        "^local takes a list of devices, not None$",
+    ),
+    "a group of names": (lambda _: vc.distributed.local(["cuda"]), TypeError, "^local takes a Device, not a str: open"),
+    "a rank without a device": (
+        lambda _: vc.distributed.join(None),
+        TypeError,
+        "^join takes a Device, not None: open it",
+    ),
+    "no pairs": (
+        lambda _: vc.egraph.Table([1], [0], [0], []).merged(None),
+        TypeError,
+        "^pairs is None; give two classes",
+    ),
+    "a negative number of axes": (
+        lambda _: vc.Builder("p").input("x", vc.f32, ndim=-1),
+        vc.ProgramError,
+        "^x with -1 axes; an array has 1 to 4 ",
+    ),
     "a bundle of None": (lambda d: vc.load_bundle(None), TypeError, "^load_bundle takes a path, or .* not None$"),  # type: ignore[arg-type]
     "a cache in a number": (lambda d: vc.configure_jit_cache(3), TypeError, "^directory is an int; it must be a path"),  # type: ignore[arg-type]
 }
@@ -111,6 +156,14 @@ F32 = np.zeros(1, np.float32)
 
 def one(device: vc.Device) -> vc.DeviceArray:
     return device.zeros(1, vc.f32)
+
+
+def bundled(**options: Any) -> vc.Bundle:
+    options = {"targets": ["sm_90"], "cubins": False, **options}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "saxpy.vyre")
+        vc.bundle(programs.saxpy(), path, **options)
+        return vc.load_bundle(path)
 
 
 def recorded(device: vc.Device, give: Callable[..., object]) -> None:

@@ -331,4 +331,4 @@ def test_a_screen_and_other_processes_are_reported(
 def test_a_tool_that_fails_leaves_it_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: vc.Device) -> None:
     ((status, text),) = sharing_findings(tmp_path, monkeypatch, device, {}, fails=True)
     assert status == "note"
-    assert "does not tell" in text
+    assert "cannot say" in text

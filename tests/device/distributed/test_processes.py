@@ -125,7 +125,7 @@ def test_where_rank_0_is_stopped_every_wait_of_the_others_ends_at_its_limit(star
     for status, output in ended[1:]:
         assert status == 0, output
         replay, collective, join = (line for line in output.splitlines() if line.startswith("told"))
-        no_answer = "rank 0, at which they meet, does not answer"
+        no_answer = "rank 0, where they meet, does not answer"
         assert no_answer in replay
         assert "to replay a graph with collectives" in replay
         assert "has not ended after" in collective

@@ -236,7 +236,9 @@ def test_kernels_without_room_stay_apart(emulator: Emulator, monkeypatch: pytest
 
     with vc.Device("emulator") as device:
         scene = Scene(device)
-        monkeypatch.setattr(fusing, "_too_large", lambda *_: "one kernel would spill: 64 bytes a thread, 0 apart")
+        monkeypatch.setattr(
+            fusing, "_too_large", lambda *_: "one kernel would spill 64 bytes a thread, the steps apart 0"
+        )
         graph = scene.record()
         graph.replay()
         scene.check(graph, 2.0)
@@ -248,7 +250,7 @@ def test_kernels_without_room_stay_apart(emulator: Emulator, monkeypatch: pytest
     [
         (0, 8, ""),
         (24, 8, ""),  # as many as the steps have
-        (32, 8, "one kernel would spill: 32 bytes a thread, 16 apart"),
+        (32, 8, "one kernel would spill 32 bytes a thread, the steps apart 16"),
         (0, 4, ""),
         (0, 3, "a multiprocessor would hold 3 blocks of one kernel, but 8 of each step"),
     ],

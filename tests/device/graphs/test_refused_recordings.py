@@ -111,8 +111,8 @@ def loops(b: vc.Builder, x: Any, z: Any, i: Any) -> None:
 
 # The body of the second step, the elements, options of both, and what is said.
 BODIES: list[tuple[Body, int, dict[str, Any], str]] = [
-    (neighbor, LARGE, {}, "a thread finds there what another one wrote"),
-    (looked_up, LARGE, {}, "a thread finds there what another one wrote"),
+    (neighbor, LARGE, {}, "a thread would find what another one wrote"),
+    (looked_up, LARGE, {}, "a thread would find what another one wrote"),
     (asserts, SMALL, {}, "has an assertion"),
     (waits, SMALL, {}, "has a barrier"),
     (shuffles, SMALL, {}, "has a warp operation"),
@@ -120,8 +120,8 @@ BODIES: list[tuple[Body, int, dict[str, Any], str]] = [
     (prints, SMALL, {}, "has a print"),
     (returns_in_a_branch, SMALL, {}, "has a return inside a loop or a branch"),
     (returns_in_a_loop, SMALL, {}, "has a return inside a loop or a branch"),
-    (block_number, SMALL, {}, "a thread finds there what another one wrote"),
-    (loops, SMALL, {}, "a thread finds there what another one wrote"),
+    (block_number, SMALL, {}, "a thread would find what another one wrote"),
+    (loops, SMALL, {}, "a thread would find what another one wrote"),
     (own, LARGE, {"precision": "fast"}, 'could become one fma with precision="fast"'),
     (own, SMALL, {"bounds": "trap"}, 'bounds="trap"'),
 ]
@@ -177,7 +177,7 @@ def test_the_same_memory_in_another_shape_stays_apart(device: vc.Device) -> None
             plane.launch(same.reshape(7, 10))
         graph.replay()
         assert graph.node_count == 2
-        assert "are the same memory in other types or shapes" in graph.explain()
+        assert "are the same memory with other types or shapes" in graph.explain()
     np.testing.assert_array_equal(x.numpy(), np.arange(SMALL, dtype=F32) + 1)
     np.testing.assert_array_equal(y.numpy(), 2 * np.arange(SMALL, dtype=F32) + 2)
 

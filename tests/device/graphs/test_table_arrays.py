@@ -140,7 +140,7 @@ def test_one_launch_takes_so_many_arrays(device: vc.Device) -> None:
     graph = recorded(device, [vc.symbol(f"x{k}", x) for k, x in enumerate(xs)], zs)
     graph.replay()
     said = graph.explain()
-    assert "steps 1 to 20 are 2 launches: scaled\n  not one launch: 20 arrays of them are symbols, and one" in said
+    assert "steps 1 to 20 are 2 launches: scaled\n  not one launch: 20 of their arrays are symbols, and one" in said
     graph.replay(x3=floats(device, 7), x19=floats(device, 8))
     assert (first(zs[3]), first(zs[19]), graph.node_count) == (15, 17, 2)
 

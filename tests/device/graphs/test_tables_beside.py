@@ -182,13 +182,13 @@ def test_large_launches_keep_a_form_of_their_own(device: vc.Device) -> None:
 
 
 def test_kernels_that_would_need_too_much_stay_apart(device: vc.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables_entry, "_too_large", lambda *_: "one kernel for all would spill: 64 bytes a thread")
+    monkeypatch.setattr(tables_entry, "_too_large", lambda *_: "one kernel for all would spill 64 bytes a thread")
     scene = Scene(device, [device.compile(shifted(place)) for place in range(3)], [40] * 3 * N)
     graph = scene.record()
     graph.replay()
     scene.check()
     assert graph.node_count == 3
-    assert "not one launch: one kernel for all would spill: 64 bytes a thread" in graph.explain()
+    assert "not one launch: one kernel for all would spill 64 bytes a thread" in graph.explain()
 
 
 def test_shared_arrays_that_do_not_fit_together(device: vc.Device) -> None:

@@ -71,7 +71,7 @@ def test_explain_says_which_outputs_are_cleared_first(
     ("type_", "factor", "vectors", "of_a_thread", "neighbors", "said"),
     (
         ("f32", 1, {}, 4, {}, "a block apart, as no type has fewer than four bytes"),
-        ("u8", 1, {}, 16, {"x": 16, "o": 16}, "neighbors, if memory begins there: x at a multiple of 16 bytes, o at"),
+        ("u8", 1, {}, 16, {"x": 16, "o": 16}, "neighbors, if x begins at a multiple of 16 bytes, o begins at"),
         ("u16", 2, {"x": 4, "o": 4}, 4, {}, "a block apart, as it accesses other elements than its own"),
     ),
 )

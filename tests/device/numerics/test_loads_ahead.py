@@ -252,8 +252,8 @@ def test_explain_says_which_loops_read_ahead(tmp_path: Path, capsys: pytest.Capt
     for name in ("reads", "leaves"):
         assert main(["explain", str(tmp_path / f"{name}.vir"), "--device", "emulator"]) == 0
         said.append(capsys.readouterr().out)
-    assert f"reads for {TRIPS} trips at once" in said[0]
-    assert "reads for one trip after the other: it has fewer than 16 trips" in said[1]
+    assert f"reads {TRIPS} trips at once" in said[0]
+    assert "reads one trip at a time: it has fewer than 16 trips" in said[1]
 
 
 @pytest.mark.parametrize(

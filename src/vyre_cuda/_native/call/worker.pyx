@@ -117,7 +117,7 @@ cdef class WorkerHandle:
             f"{kernel!r} is not a kernel of this worker: give one of worker.kernels, or make a worker with it")
 
     def number_of(self, kernel) -> int:
-        """The number of a kernel in the worker. ValueError: it is none of its kernels."""
+        """The number of a kernel in the worker. ValueError: the worker does not have it."""
         return self.number(kernel)
 
     cdef object run(self, object kernel, PyObject *const *args, Py_ssize_t n, object out, object grid, dict others):

@@ -548,14 +548,14 @@ Launch the graph and do not wait, in the order of the stream or of the device.
 
 Replays of one graph run one after the other. Arrays of other sizes change the sizes and the grid of their
 launches; nothing is instantiated again, unless an array becomes empty or shares memory with steps that it did
-not share with. In a recording the steps are recorded, with the symbols of now; later updates of this graph do
-not change them.
+not share with. In a recording the steps are recorded, with the current values of symbols; later updates of this
+graph do not change them.
 
 Parameters
 ----------
 stream
-    One of this device or anything that `launch` takes. One that somebody captures takes the graph into what it
-    captures, with the values of this replay, and keeps what they use.
+    A stream of this device, or anything that `launch` takes. A stream that is being captured takes the graph into the
+    capture, with the values of this replay, and keeps what they use.
 **symbols
     Values for this replay, by name; in a recording also symbols of the graph that is recorded.
 

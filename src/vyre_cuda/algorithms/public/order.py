@@ -21,7 +21,7 @@ def sort(keys: Either, values: Either | None = None, axis: int | None = -1, out:
     values
         An array of the same kind and shape whose elements move with the keys.
     axis
-        The axis along which it sorts; None for the flat array.
+        The axis to sort along; None for the flat array.
     out
         An array for the sorted keys; with values a pair of arrays.
 
@@ -48,7 +48,7 @@ def argsort(x: Either, axis: int | None = -1, out: Either | None = None) -> Eith
     x
         A device array or a NumPy array.
     axis
-        The axis along which it sorts; None for the flat array.
+        The axis to sort along; None for the flat array.
     out
         An array of int64 of the same kind and shape for the result.
 
@@ -75,7 +75,7 @@ def searchsorted(x: Either, v: Either, side: str = "left", out: Either | None = 
     v
         An array of the same kind and type.
     side
-        "left": before equal elements; "right": behind them.
+        "left": before equal elements; "right": after them.
     out
         An array of int64 of the same kind, with the shape of `v`.
 

@@ -15,24 +15,24 @@ def sum(x: Either, axis: Axis = None, dtype: Any = None, out: Either | None = No
     x
         A device array or a NumPy array.
     axis
-        The axis or axes that go; None for all.
+        The axis or axes to reduce; None for all.
     dtype
-        The type of the result, for integers also that of the sums: a type of this package or a NumPy dtype; None for
+        The type of the result, and for integers also of the sums: a type of this package or a NumPy dtype; None for
         NumPy's.
     out
         An array of the same kind for the result, with its shape and type.
     keepdims
-        Whether the axes stay, with one element each.
+        Whether the reduced axes stay, with one element each.
 
     Returns
     -------
     array
-        The result, of the shape of the other axes: () for a whole array.
+        The result, with the shape of the other axes: () for a whole array.
 
     Raises
     ------
     TypeError
-        Not an array, `dtype` is none of a sum of such elements, or `out` has another type.
+        Not an array, a sum of such elements cannot have the `dtype`, or `out` has another type.
     ValueError
         There is no such axis, or `out` has another shape or shares memory with `x`.
     """
@@ -47,24 +47,24 @@ def prod(x: Either, axis: Axis = None, dtype: Any = None, out: Either | None = N
     x
         A device array or a NumPy array.
     axis
-        The axis or axes that go; None for all.
+        The axis or axes to reduce; None for all.
     dtype
         The type of the result, for integers also that of the products: a type of this package or a NumPy dtype; None
         for NumPy's.
     out
         An array of the same kind for the result, with its shape and type.
     keepdims
-        Whether the axes stay, with one element each.
+        Whether the reduced axes stay, with one element each.
 
     Returns
     -------
     array
-        The result, of the shape of the other axes: () for a whole array.
+        The result, with the shape of the other axes: () for a whole array.
 
     Raises
     ------
     TypeError
-        Not an array, `dtype` is none of a product of such elements, or `out` has another type.
+        Not an array, a product of such elements cannot have the `dtype`, or `out` has another type.
     ValueError
         There is no such axis, or `out` has another shape or shares memory with `x`.
     """
@@ -79,18 +79,18 @@ def mean(x: Either, axis: Axis = None, dtype: Any = None, out: Either | None = N
     x
         A device array or a NumPy array.
     axis
-        The axis or axes that go; None for all.
+        The axis or axes to reduce; None for all.
     dtype
         The type of the result and of the sums, a float: a type of this package or a NumPy dtype; None for NumPy's.
     out
         An array of the same kind for the result, with its shape and type.
     keepdims
-        Whether the axes stay, with one element each.
+        Whether the reduced axes stay, with one element each.
 
     Returns
     -------
     array
-        The result, of the shape of the other axes: () for a whole array.
+        The result, with the shape of the other axes: () for a whole array.
 
     Raises
     ------
@@ -110,16 +110,16 @@ def min(x: Either, axis: Axis = None, out: Either | None = None, keepdims: bool 
     x
         A device array or a NumPy array.
     axis
-        The axis or axes that go; None for all.
+        The axis or axes to reduce; None for all.
     out
         An array of the same kind for the result, with its shape and type.
     keepdims
-        Whether the axes stay, with one element each.
+        Whether the reduced axes stay, with one element each.
 
     Returns
     -------
     array
-        The result, of the shape of the other axes: () for a whole array.
+        The result, with the shape of the other axes: () for a whole array.
 
     Raises
     ------
@@ -139,16 +139,16 @@ def max(x: Either, axis: Axis = None, out: Either | None = None, keepdims: bool 
     x
         A device array or a NumPy array.
     axis
-        The axis or axes that go; None for all.
+        The axis or axes to reduce; None for all.
     out
         An array of the same kind for the result, with its shape and type.
     keepdims
-        Whether the axes stay, with one element each.
+        Whether the reduced axes stay, with one element each.
 
     Returns
     -------
     array
-        The result, of the shape of the other axes: () for a whole array.
+        The result, with the shape of the other axes: () for a whole array.
 
     Raises
     ------
@@ -168,16 +168,16 @@ def any(x: Either, axis: Axis = None, out: Either | None = None, keepdims: bool 
     x
         A device array or a NumPy array.
     axis
-        The axis or axes that go; None for all.
+        The axis or axes to reduce; None for all.
     out
         An array of the same kind for the result, with its shape and type.
     keepdims
-        Whether the axes stay, with one element each.
+        Whether the reduced axes stay, with one element each.
 
     Returns
     -------
     array
-        The result, of the shape of the other axes: () for a whole array.
+        The result, with the shape of the other axes: () for a whole array.
 
     Raises
     ------
@@ -197,16 +197,16 @@ def all(x: Either, axis: Axis = None, out: Either | None = None, keepdims: bool 
     x
         A device array or a NumPy array.
     axis
-        The axis or axes that go; None for all.
+        The axis or axes to reduce; None for all.
     out
         An array of the same kind for the result, with its shape and type.
     keepdims
-        Whether the axes stay, with one element each.
+        Whether the reduced axes stay, with one element each.
 
     Returns
     -------
     array
-        The result, of the shape of the other axes: () for a whole array.
+        The result, with the shape of the other axes: () for a whole array.
 
     Raises
     ------
@@ -226,16 +226,16 @@ def argmin(x: Either, axis: int | None = None, out: Either | None = None, keepdi
     x
         A device array or a NumPy array.
     axis
-        The axis that goes; None for the place in the flat array.
+        The axis to reduce; None for the place in the flat array.
     out
         An array of int64 of the same kind for the result, with its shape.
     keepdims
-        Whether the axis stays, with one element.
+        Whether the reduced axis stays, with one element.
 
     Returns
     -------
     array
-        int64, of the shape of the other axes.
+        int64, with the shape of the other axes.
 
     Raises
     ------
@@ -255,16 +255,16 @@ def argmax(x: Either, axis: int | None = None, out: Either | None = None, keepdi
     x
         A device array or a NumPy array.
     axis
-        The axis that goes; None for the place in the flat array.
+        The axis to reduce; None for the place in the flat array.
     out
         An array of int64 of the same kind for the result, with its shape.
     keepdims
-        Whether the axis stays, with one element.
+        Whether the reduced axis stays, with one element.
 
     Returns
     -------
     array
-        int64, of the shape of the other axes.
+        int64, with the shape of the other axes.
 
     Raises
     ------

@@ -18,7 +18,7 @@ def cumsum(
     x
         A device array or a NumPy array.
     axis
-        The axis along which it goes; None for the flat array.
+        The axis to scan; None for the flat array.
     dtype
         The type of the result, as for `sum`.
     out
@@ -34,7 +34,7 @@ def cumsum(
     Raises
     ------
     TypeError
-        Not an array, `dtype` is none of a sum of such elements, or `out` has another type.
+        Not an array, a sum of such elements cannot have the `dtype`, or `out` has another type.
     ValueError
         There is no such axis, or `out` has another shape or shares memory with `x`.
     """
@@ -51,7 +51,7 @@ def cumprod(
     x
         A device array or a NumPy array.
     axis
-        The axis along which it goes; None for the flat array.
+        The axis to scan; None for the flat array.
     dtype
         The type of the result, as for `prod`.
     out
@@ -67,7 +67,7 @@ def cumprod(
     Raises
     ------
     TypeError
-        Not an array, `dtype` is none of a product of such elements, or `out` has another type.
+        Not an array, a product of such elements cannot have the `dtype`, or `out` has another type.
     ValueError
         There is no such axis, or `out` has another shape or shares memory with `x`.
     """
@@ -82,7 +82,7 @@ def cummax(x: Either, axis: int | None = None, out: Either | None = None, *, exc
     x
         A device array or a NumPy array.
     axis
-        The axis along which it goes; None for the flat array.
+        The axis to scan; None for the flat array.
     out
         An array of the same kind for the result, with its shape and type.
     exclusive

@@ -21,10 +21,10 @@ def compress(
     x
         A device array or a NumPy array.
     axis
-        The axis along which it takes; None for the flat array.
+        The axis to take elements from; None for the flat array.
     out, count
         Arrays to write to instead of waiting: one large enough for the largest result, and one u64 for how many
-        elements it then has. Elements of `out` behind these are unspecified. For arrays with one axis, or `axis=None`.
+        elements it then has. Elements of `out` after these are unspecified. For arrays with one axis, or `axis=None`.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def nonzero(x: Either, out: Either | None = None, *, count: Either | None = None
         A device array or a NumPy array.
     out, count
         Arrays to write to instead of waiting: one large enough for the largest result, and one u64 for how many
-        elements it then has. Elements of `out` behind these are unspecified. For arrays with one axis.
+        elements it then has. Elements of `out` after these are unspecified. For arrays with one axis.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def unique(x: Either, out: Either | None = None, *, count: Either | None = None)
         A device array or a NumPy array.
     out, count
         Arrays to write to instead of waiting: one large enough for the largest result, and one u64 for how many
-        elements it then has. Elements of `out` behind these are unspecified.
+        elements it then has. Elements of `out` after these are unspecified.
 
     Returns
     -------

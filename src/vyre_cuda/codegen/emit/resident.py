@@ -10,8 +10,8 @@ passes that on to the block: what the host or other kernels wrote before the cal
 The words of a call: how many there are (8 bits) and the number of the kernel; the grid along x; along y and z, 16 bits
 each; of a call that is spread over several rings, the part that this slot has, and above 16 bits how many others there
 are; then the parameter block, unless it is larger than a slot: then it is in a row of memory beside the ring.
-A part is every so-manieth block of the grid. The host waits for the answers to all parts, so blocks of the device need
-not know of each other, nor be there at the same time.
+Of n parts, each is every n-th block of the grid. The host waits for the answers to all parts, so blocks of the device
+need not know of each other, nor be there at the same time.
 A call that waits for other work has a number half a ring lower in its first word until a stream writes the right one;
 a launch that has come to such a call ends when it has been busy for long enough, as it does between two calls.
 When all threads are done, one of them writes the call's number to its place among the answers, releasing everything.

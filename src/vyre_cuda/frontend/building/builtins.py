@@ -135,7 +135,7 @@ def why_once(function: Any) -> str | None:
         return None
     if f"{module}.".startswith(("random.", "_random.", "secrets.", "numpy.random.")):
         return (
-            f"{function.__name__}(...) of Python is called once, when the kernel is built, so all threads have the "
+            f"{function.__name__}(...) is called once, when the kernel is built, so all threads have the "
             "same number: write vc.uniform(seed, i) or vc.normal(seed, i)"
         )
     if module == "time":

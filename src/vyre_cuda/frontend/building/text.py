@@ -59,7 +59,7 @@ def require_known(*values: Any) -> None:
     for value in values:
         if is_dynamic(value) or isinstance(value, (Buffer, Text)):
             raise program_error(
-                "a value of the device in a text of Python, which is made when the kernel is built: write an f-string, "
+                "a value of the device in a Python string, which is made when the kernel is built: write an f-string, "
                 'as in print(f"x is {x}")',
                 caller(),
             )

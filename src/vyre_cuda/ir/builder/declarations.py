@@ -338,7 +338,9 @@ class Declarations:
         if size is not None:
             raise TypeError(f"{name} has a size and a shape; the shape alone says how many elements there are")
         if shape is None:
-            shape = (None,) * _axis_count(name, ndim)
+            count = _axis_count(name, ndim)
+            _check_axes(name, count, source)
+            shape = (None,) * count
         elif not isinstance(shape, (tuple, list)):
             raise TypeError(f"the shape of {name} is {type_name(shape)}; write a tuple, or size= for one axis")
         if ndim is not None and ndim != len(shape):

@@ -32,8 +32,10 @@ def dot(x: Iterable[Operand], y: Iterable[Operand], start: Operand | None = None
     """
     left, right = list(x), list(y)
     if len(left) != len(right):
-        raise program_error(f"dot takes as many elements of both: these are {len(left)} and {len(right)}", caller())
+        raise program_error(
+            f"dot takes the same number of elements from both: these are {len(left)} and {len(right)}", caller()
+        )
     if not left:
-        raise program_error("dot takes at least one element of both", caller())
+        raise program_error("dot takes at least one element from each", caller())
     first = apply("multiply", left[0], right[0]) if start is None else apply("fma", left[0], right[0], start)
     return reduce(lambda total, pair: apply("fma", *pair, total), zip(left[1:], right[1:], strict=True), first)

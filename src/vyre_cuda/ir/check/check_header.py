@@ -65,9 +65,9 @@ def _declare_parameters(program: Program, context: Context) -> None:
 
 def _check_unzeroed(parameter: Parameter, context: Context) -> None:
     if parameter.kind != "out":
-        context.report(f"{parameter.name} is {_KINDS[parameter.kind]}; only an out can be without zeros")
+        context.report(f"{parameter.name} is {_KINDS[parameter.kind]}; only an out can be unzeroed")
     elif parameter.type is bool_:
-        context.report(f"{parameter.name} is of {bool_}, which is 0 or 1: it cannot be without zeros")
+        context.report(f"{parameter.name} is of {bool_}, which is 0 or 1: it cannot be unzeroed")
 
 
 def _aligned(offset: int, alignment: int) -> int:

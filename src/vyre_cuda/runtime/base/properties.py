@@ -17,7 +17,7 @@ class DeviceInfo(FrozenRecord):
 
 class PeerInfo(FrozenRecord):
     """Another device of the same driver; `is_direct`: this device can reach its memory, so that copies go from memory
-    to memory and kernels can be let use it. Else copies go by way of the host.
+    to memory and kernels can be allowed to use it. Otherwise copies go by way of the host.
     """
 
     ordinal: int
@@ -29,7 +29,7 @@ class DeviceProperties(FrozenRecord):
     """All that is queried when a device is opened.
 
     Sizes are in bytes and rates in kHz, and `driver_version` is the CUDA version, major * 1000 + minor * 10. What a
-    device has or has not is 1 or 0. -1 is what the driver does not know.
+    device either has or lacks is 1 or 0, and -1 stands for what the driver does not know.
     """
 
     name: str

@@ -56,7 +56,7 @@ def symbol(name: str, default: Any = _MISSING) -> Symbol:
     name
         The name, by which `Graph.replay` and `Graph.update` set it.
     default
-        Its value until it is set. Without one, every replay must set it.
+        Its value until it is set. Without a default, every replay must set it.
 
     Returns
     -------

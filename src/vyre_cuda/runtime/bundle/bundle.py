@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -36,7 +36,7 @@ class BundledKernel:
 
     `program` has the parameters, sizes, block and work of the program, and its body if `has_source`; `targets` are
     those it was compiled for, in ascending order, `cubins` those with machine code, and `specialize` has the values by
-    name that it was compiled for. `is_worker`: it is a worker, no kernel, and its parameters have the names of the
+    name that it was compiled for. `is_worker`: it is a worker, not a kernel, and its parameters have the names of the
     worker's kernels. `is_rows`: it is the entry for many launches as one, and its scalars have the names of the
     kernels that these are of; its arrays are symbols of a graph.
     """
@@ -151,13 +151,22 @@ class Bundle:
         return code
 
     def _variant(self, name: str, target: str) -> dict[str, Any]:
-        index = list(self.kernels).index(name) if name in self.kernels else -1
-        if index < 0 or target not in self.kernels[name].targets:
-            raise KeyError(f"the bundle has no {name} for {target}: write it again with both")
-        return self._file.variant(index, self.kernels[name].targets.index(target))
+        if name not in self.kernels:
+            raise unknown("kernel", name, self.kernels)
+        targets = self.kernels[name].targets
+        if target not in targets:
+            raise KeyError(
+                f"the bundle has {name} for {', '.join(targets)}, not for {target!r}: write it for that, too"
+            )
+        return self._file.variant(list(self.kernels).index(name), targets.index(target))
 
     def __repr__(self) -> str:
         return f"<vyre_cuda.Bundle of {', '.join([*self.kernels, *self.graphs])}>"
+
+
+def unknown(what: str, name: object, known: Iterable[str]) -> KeyError:
+    """The error for a name that a bundle does not have."""
+    return KeyError(f"the bundle has no {what} {name!r}; it has {', '.join(known) or 'none'}")
 
 
 def load_bundle(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Bundle:

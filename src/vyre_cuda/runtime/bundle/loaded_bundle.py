@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre_cuda._native.core.context import refuse_pickle
@@ -17,7 +17,7 @@ from vyre_cuda.ir.call import call as calls
 from vyre_cuda.ir.core.nodes import extent_names
 from vyre_cuda.ir.core.program import Program
 from vyre_cuda.later import later
-from vyre_cuda.runtime.bundle.bundle import Bundle, known_values
+from vyre_cuda.runtime.bundle.bundle import Bundle, known_values, unknown
 from vyre_cuda.runtime.bundle.bundled_graph import record
 from vyre_cuda.runtime.graph.graph import Graph
 from vyre_cuda.runtime.kernel.assertions import Checks, signed_index
@@ -62,7 +62,7 @@ class LoadedBundle(Mapping[str, Kernel]):
         if kernel is not None:
             return kernel
         if name not in self.bundle.kernels or self.bundle.kernels[name].is_rows:
-            raise KeyError(name)
+            raise unknown("kernel", name, self)
         if self.bundle.kernels[name].is_worker:
             raise UnsupportedError(
                 f"{name} is a worker, not a kernel: worker({name!r}) gives it, and [...] each of its kernels",
@@ -96,7 +96,7 @@ class LoadedBundle(Mapping[str, Kernel]):
             The device has no memory left.
         """
         if name not in self.bundle.graphs:
-            raise _unknown("graph", name, self.bundle.graphs)
+            raise unknown("graph", name, self.bundle.graphs)
         row = self.bundle._file.graph(list(self.bundle.graphs).index(name))
         launched = {step[1] for step in row["steps"] if step[0] == LAUNCH}
         kernels = [self[each] if number in launched else None for number, each in enumerate(self.bundle.kernels)]
@@ -149,7 +149,7 @@ class LoadedBundle(Mapping[str, Kernel]):
 
         bundle = self.bundle
         if name not in bundle.kernels or not bundle.kernels[name].is_worker:
-            raise _unknown("worker", name, [each for each, kernel in bundle.kernels.items() if kernel.is_worker])
+            raise unknown("worker", name, [each for each, kernel in bundle.kernels.items() if kernel.is_worker])
         index, program = list(bundle.kernels).index(name), bundle.kernels[name].program
 
         def row_of(variant: int) -> dict[str, Any]:
@@ -169,10 +169,6 @@ class LoadedBundle(Mapping[str, Kernel]):
 
     def __repr__(self) -> str:
         return f"<vyre_cuda.LoadedBundle of {', '.join(self)} on {self.device.properties.name}>"
-
-
-def _unknown(what: str, name: object, known: Iterable[str]) -> KeyError:
-    return KeyError(f"the bundle has no {what} {name!r}; it has {', '.join(known) or 'none'}")
 
 
 class BundledChecks(Checks):

@@ -174,7 +174,7 @@ class Compiling:
         block: int | Literal["auto"] | None = None,
         specialize: Mapping[str, Any] | None = None,
     ) -> Support:
-        """Whether this device can, and why not: the checks that would refuse it are asked.
+        """Whether this device supports something, and if not, why: it asks the checks that would refuse it.
 
         Parameters
         ----------

@@ -79,7 +79,7 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
     UnsupportedError
         `check` is given for a CUDA device.
     TypeError, ValueError
-        Another name of a device or of a check, or VYRE_CUDA_EMULATOR_DEVICES is not a number from 1 to 8.
+        An unknown name of a device or of a check, or VYRE_CUDA_EMULATOR_DEVICES is not a number from 1 to 8.
     """
 
     def __init__(self, which: int | str = 0, *, check: str | Iterable[str] | None = None) -> None:
@@ -121,8 +121,8 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
     def enable_peer(self, other: Device) -> None:
         """Let kernels of this device take arrays of another one, in launches, calls and recorded graphs.
 
-        Each use comes after the work that the other device was given on the array, and its later work after the use.
-        The other direction is a call of its own. Copies between devices need none.
+        Each use runs after the work on the array that the other device was given before, and later work of that device
+        runs after the use. The other direction takes a call of its own. Copies between devices need none.
 
         Parameters
         ----------
@@ -153,7 +153,8 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
         Returns
         -------
         Graph
-            The graph, for a `with` statement.
+            The graph, for a `with` statement, which raises RecordingError if this thread is already recording a graph
+            of the device.
         """
         return graphs.Graph(self, fuse=fuse)
 
@@ -355,7 +356,8 @@ def from_dlpack(array: Any, /, *, device: Device | None = None) -> DeviceArray:
     Raises
     ------
     BufferError, TypeError, ValueError
-        Not such an array, or what is not supported about it: host memory, another GPU, a dtype, strides.
+        Not such an array or not a Device, or an array that is not supported: in host memory or on another GPU, with
+        another dtype or with strides.
     """
     if isinstance(array, DeviceArray) and (device is None or device is array.device):
         view: DeviceArray = array._view(0, array.shape)

@@ -89,7 +89,7 @@ class Memory:
         RecordingError
             A symbol outside of a recording.
         UnsupportedError
-            In a recording, a value of 8 bytes whose halves differ; 0 is none.
+            In a recording, a value of 8 bytes whose two halves differ, as those of 0 do not.
         ResourceError
             The device has no memory left.
         """
@@ -150,7 +150,7 @@ class Memory:
         Raises
         ------
         TypeError
-            Data of another dtype; then nothing has been written.
+            Not a list of such tuples, or data of another dtype; then nothing has been written.
         ValueError
             A range outside its array, or an array of another device; then nothing has been written.
         RecordingError
@@ -260,7 +260,7 @@ class Memory:
         Returns
         -------
         MemoryStats
-            The numbers of now.
+            The current numbers.
         """
         stats = self.context.memory_stats()
         return MemoryStats(**{name: stats[name] for name in MemoryStats.__match_args__})

@@ -219,7 +219,7 @@ def _too_large(kernel: Kernel, step: merged.Step, of: Sequence[LaunchStep]) -> s
     """Why the steps are faster apart: the kernel spills, or too few of its threads fit."""
     most = max(each.kernel.attributes.local_bytes for each in of)
     if kernel.attributes.local_bytes > sum(each.kernel.attributes.local_bytes for each in of):
-        return f"one kernel would spill: {kernel.attributes.local_bytes} bytes a thread, {most} apart"
+        return f"one kernel would spill {kernel.attributes.local_bytes} bytes a thread, the steps apart {most}"
     blocks = kernel.occupancy.resident_blocks
     needed = min(
         -(-step.geometry.blocks // kernel.device.properties.multiprocessor_count),
@@ -349,7 +349,7 @@ def _as_one(step: TablesStep, blocks: int) -> tuple[Sequence[Step], str]:
     places = step.places
     if len(places) > tables_entry.MOST_ARRAYS:
         found = [each for part in _with_few_places(step) for each in _as_one(part, blocks)[0]]
-        return found, f"{len(places)} arrays of them are symbols, and one launch takes {tables_entry.MOST_ARRAYS}"
+        return found, f"{len(places)} of their arrays are symbols, and one launch takes {tables_entry.MOST_ARRAYS}"
     of_entry = tuple(tables_entry.Place(place.parameter.type.itemsize, place.is_written) for place in places)
     entry = tables_entry.entry_of(step.kernels, blocks, of_entry)
     if entry.prepared is None:

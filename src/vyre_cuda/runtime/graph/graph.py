@@ -239,7 +239,7 @@ class Graph(Recorder):
         self._check_recorded()
         with self._lock:
             if self._communicates and self._native is not None and not self._fuse:
-                raise RecordingError("the graph has collectives and was made already: record it with fuse=True")
+                raise RecordingError("the graph has collectives and has already been made: record it with fuse=True")
             self._fuse = True
             self._look()
             if not self._missing():

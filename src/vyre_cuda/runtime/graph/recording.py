@@ -73,7 +73,7 @@ def with_defaults(step: Step, values: Mapping[str, Any]) -> dict[str, Any]:
             continue
         default = kept(symbol.default)
         if not _same(known.setdefault(symbol.name, default), default):
-            raise ValueError(f"symbol {symbol.name} has two defaults")
+            raise ValueError(f"symbol {symbol.name} has two defaults: give all uses the same one, or use two symbols")
     return known
 
 

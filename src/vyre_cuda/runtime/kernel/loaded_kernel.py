@@ -138,7 +138,7 @@ class ForeignKernel(Launcher):
         ------
         TypeError, ValueError, OverflowError
             The arguments of a row do not fit the signature; the message has its number, from 0, and the rows before it
-            are launched.
+            are launched or recorded.
         ResourceError
             The device cannot launch as much.
         """

@@ -198,8 +198,8 @@ class Runs:
         Raises
         ------
         TypeError, ValueError, OverflowError
-            The arguments of a row do not fit, or two rows share memory that one of them writes; the message has the
-            numbers of the rows, from 0, and nothing was launched.
+            The arguments of a row do not fit, or two rows share memory that one of them writes, which only a recording
+            allows; the message has the numbers of the rows, from 0, and nothing was launched or recorded.
         ResourceError
             The device has no memory left, or cannot launch as much.
         """

@@ -129,7 +129,7 @@ def _too_large(entry: PreparedKernel, kernels: Sequence[Kernel], blocks: int) ->
     apart = [kernel.attributes for kernel in kernels]
     most = max(each.local_bytes for each in apart)
     if made.local_bytes > most:
-        return f"one kernel for all would spill: {made.local_bytes} bytes a thread, {most} apart"
+        return f"one kernel for all would spill {made.local_bytes} bytes a thread, the kernels apart {most}"
     multiprocessors = kernels[0].device.properties.multiprocessor_count
     needed = min(-(-blocks // multiprocessors), min(each.resident_blocks for each in apart))
     if made.resident_blocks < needed:

@@ -247,7 +247,7 @@ class DeviceArray(Span):
         RecordingError
             A symbol outside of a recording.
         UnsupportedError
-            In a recording, a value of 8 bytes whose halves differ; 0 is none.
+            In a recording, a value of 8 bytes whose two halves differ, as those of 0 do not.
         """
         buffer = self._alive()
         graph = self.device._recorder()

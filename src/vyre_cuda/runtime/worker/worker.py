@@ -54,7 +54,7 @@ class _PendingCall(Pending):
 
 
 class Worker(WorkerHandle):
-    """Kernels of a device as one that stays there; made by `Device.worker`.
+    """Kernels of a device, compiled as one that stays there; made by `Device.worker`.
 
     A call costs no launch: it is written to page-locked memory that the worker looks at. With one block of the device,
     all calls run one after the other, in the order in which they were submitted. With several, calls run side by side,
