@@ -132,12 +132,10 @@ def test_flags_of_kernels(numbers: dict[str, int]) -> None:
 
 
 def test_kinds_of_kernels_in_bundles(numbers: dict[str, int]) -> None:
-    assert tuple(numbers[f"VYC_KERNEL_{kind}"] for kind in ("WORKER", "ROWS", "CLEARS")) == (
-        kernels.WORKER,
-        kernels.ROWS,
-        kernels.CLEARS,
-    )
-    assert (runtime_bundle._WORKER, runtime_bundle._ROWS) == (kernels.WORKER, kernels.ROWS)
+    flags = tuple(numbers[f"VYC_KERNEL_{kind}"] for kind in ("WORKER", "ROWS", "CLEARS"))
+
+    assert flags == (kernels.WORKER, kernels.ROWS, kernels.CLEARS)
+    assert flags == (runtime_bundle._WORKER, runtime_bundle._ROWS, runtime_bundle._CLEARS)
 
 
 def test_kinds_that_are_read_from_bundles() -> None:

@@ -251,7 +251,8 @@ def test_help_names_the_kernels_and_needs_no_device(launcher: Path) -> None:
 
     kernels, graphs = (line.split() for line in output.splitlines()[-2:])
     assert kernels[0] == "kernels:"
-    assert {"saxpy", "positive", "blend_f16"} <= set(kernels)
+    assert {name for name in kernels[1:] if not name.startswith("blend_")} == {"saxpy", "positive"}
+    assert "blend_f16" in kernels
     assert graphs == ["graphs:", "held", "twice"]
     assert attempt([launcher, "--driver", "/nowhere/libcuda.so", "--kernel", "saxpy"]).returncode == 1
 

@@ -74,7 +74,15 @@ def main(folder: Path) -> None:
     programs = [saxpy(), positive(), *map(blend, TYPES)]
     with vc.Device("emulator") as device:
         graphs = {"twice": twice(device), "held": held(device)}
-        vc.bundle(programs, bundle, targets=["sm_80"], cubins=False, graphs=graphs)
+        vc.bundle(
+            programs,
+            bundle,
+            targets=["sm_80"],
+            cubins=False,
+            graphs=graphs,
+            workers={"steady": ["saxpy"]},
+            many=["saxpy"],
+        )
     write_launcher(folder / "sources", bundle.read_bytes(), name="kernels", version=vc.__version__)
 
 

@@ -20,7 +20,7 @@ FORMAT: Final = 7
 MAGIC: Final = b"\x89VYR\r\n\x1a\n"
 MOST_TEXT: Final = 4096
 # The name of the kernel that clears the results of a worker, behind the worker's.
-CLEARS: Final = "_clear_bytes"
+CLEARING_SUFFIX: Final = "_clear_bytes"
 
 _HEADER: Final = struct.Struct("<8sIIQII32x32s")
 _SECTION: Final = struct.Struct("<IIQQ8x")

@@ -11,7 +11,7 @@ from itertools import count
 from vyre_cuda.bundles.assemble import cubin
 from vyre_cuda.bundles.graphs import EntryArray, GraphKernel
 from vyre_cuda.bundles.kernels import WORKER, BundledKernel, Variant
-from vyre_cuda.bundles.layout import CLEARS
+from vyre_cuda.bundles.layout import CLEARING_SUFFIX
 from vyre_cuda.codegen.core.lowered import Lowered
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.codegen.emit.resident import ENTRY
@@ -36,7 +36,7 @@ def clearing_kernels(workers: Mapping[str, Sequence[str]], kernels: Sequence[Gra
         listed = isinstance(members, Iterable) and not isinstance(members, str)
         if not listed or not all(isinstance(each, str) for each in (name, *members)):
             raise TypeError(f"workers= has {name!r}: {members!r}; it must be a name and a list of names of kernels")
-        taken = [each for each in (name, name + CLEARS) if each in by_name]
+        taken = [each for each in (name, name + CLEARING_SUFFIX) if each in by_name]
         missing = [each for each in members if each not in by_name]
         if taken:
             raise ValueError(f"worker {name}: the bundle has a kernel {taken[0]}: give the worker another name")
@@ -47,7 +47,7 @@ def clearing_kernels(workers: Mapping[str, Sequence[str]], kernels: Sequence[Gra
         if len(set(members)) < len(members):
             raise ValueError(f"worker {name}: each kernel can be named once")
         threads = clearing_threads([by_name[each].program for each in members])
-        found.append(GraphKernel(clearing_program(threads, name + CLEARS), "ieee", "check", None, ()))
+        found.append(GraphKernel(clearing_program(threads, name + CLEARING_SUFFIX), "ieee", "check", None, ()))
     return found
 
 
@@ -62,7 +62,7 @@ def entry_kernel(
 ) -> BundledKernel:
     """The entry of a worker for the targets; `sources` and `kernels` are all of the bundle, in one order."""
     order = [kernel.program.name for kernel in sources]
-    places = [order.index(each) for each in (*members, name + CLEARS)]
+    places = [order.index(each) for each in (*members, name + CLEARING_SUFFIX)]
     for place in places:
         what = refused(kernels[place].variants[0].lowered, sources[place].bounds)
         if what is not None:

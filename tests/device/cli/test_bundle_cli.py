@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from bundled_rows import gaps
 
 import vyre_cuda as vc
 from vyre_cuda.cli import main
@@ -125,6 +127,16 @@ def test_the_file_that_is_read_is_not_replaced(source: Path, capsys: pytest.Capt
     assert source.read_text() == text
     assert main(["bundle", str(source), "-o", str(bundle), "--no-cubins", "--cpp", str(bundle)]) == 2
     vc.load_bundle(bundle)
+
+
+def test_a_header_has_no_classes_for_what_only_others_need(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle, header = tmp_path / "b.vyre", tmp_path / "b.hpp"
+    vc.bundle([gaps()], bundle, targets=["sm_90"], cubins=False, workers={"w": ["gaps"]}, many=["gaps"])
+
+    assert main(["bundle", str(bundle), "--cpp", str(header)]) == 0
+
+    assert re.findall(r"^class (\w+)", header.read_text(), re.MULTILINE) == ["Gaps"]
+    assert "kernel w_clear_bytes(" in capsys.readouterr().out
 
 
 def test_a_full_disk_is_reported_with_the_file(source: Path, capsys: pytest.CaptureFixture[str]) -> None:

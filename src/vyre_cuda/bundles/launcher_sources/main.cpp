@@ -17,6 +17,29 @@ using Names = std::vector<std::string>;
 
 // ---- what is in the bundle ---------------------------------------------------------------------
 
+// The kernels, without workers and what the bundle has for others alone.
+Names kernels_of(vyc_bundle *bundle, std::uint32_t count) {
+  Names names, clearing;
+  for (std::uint32_t i = 0; i < count; i++) {
+    vyc_bundle_kernel kernel{};
+    kernel.struct_size = sizeof kernel;
+    check(vyc_bundle_kernel_get(bundle, &kernel, i));
+    if ((kernel.flags & VYC_KERNEL_WORKER) != 0) {
+      vyc_bundle_parameter last{};
+      last.struct_size = sizeof last;
+      check(vyc_bundle_parameter_get(bundle, &last, i, kernel.parameter_count - 1));
+      clearing.push_back(last.name);
+    }
+    const std::uint32_t others = VYC_KERNEL_WORKER | VYC_KERNEL_ROWS | VYC_KERNEL_CLEARS;
+    if ((kernel.flags & others) == 0) names.push_back(kernel.name);
+  }
+  const auto is_clearing = [&](const std::string &name) {
+    return std::find(clearing.begin(), clearing.end(), name) != clearing.end();
+  };
+  names.erase(std::remove_if(names.begin(), names.end(), is_clearing), names.end());
+  return names;
+}
+
 // The name of each of `count` entries.
 template <typename Entry>
 Names names_of(vyc_bundle *bundle, std::uint32_t count,
@@ -194,7 +217,7 @@ int run(int count, char **words) {
   vyc_bundle_info info{};
   info.struct_size = sizeof info;
   check(vyc_bundle_info_get(opened, &info));
-  const Names kernels = names_of(opened, info.kernel_count, vyc_bundle_kernel_get);
+  const Names kernels = kernels_of(opened, info.kernel_count);
   const Names graphs = names_of(opened, info.graph_count, vyc_bundle_graph_get);
   if (options.is_help) {
     std::cout << "usage: " << words[0] << " [options] ARGS\n\n"

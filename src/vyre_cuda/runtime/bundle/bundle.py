@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from vyre_cuda._native.bundle.bundle import BundleFile
+from vyre_cuda.bundles.layout import CLEARING_SUFFIX
 from vyre_cuda.descriptors.signature import ROLE_SCALAR, ROLES
 from vyre_cuda.errors import BundleError, ProgramError, type_name
 from vyre_cuda.ir.call.known import Known, known_of, python_values
@@ -28,6 +29,7 @@ else:
 _WHOLE_PROGRAM = 1
 _WORKER = 2
 _ROWS = 4
+_CLEARS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class BundledKernel:
     those it was compiled for, in ascending order, `cubins` those with machine code, and `specialize` has the values by
     name that it was compiled for. `is_worker`: it is a worker, not a kernel, and its parameters have the names of the
     worker's kernels. `is_rows`: it is the entry for many launches as one, and its scalars have the names of the
-    kernels that these are of; its arrays are symbols of a graph.
+    kernels that these are of; its arrays are symbols of a graph. `is_clearing`: it clears results for a worker or for
+    many launches.
     """
 
     name: str
@@ -53,11 +56,12 @@ class BundledKernel:
     cubins: tuple[str, ...]
     is_worker: bool = False
     is_rows: bool = False
+    is_clearing: bool = False
 
     @property
     def is_entry(self) -> bool:
         """Whether it is code for other kernels, not one of its own."""
-        return self.is_worker or self.is_rows
+        return self.is_worker or self.is_rows or self.is_clearing
 
 
 class Bundle:
@@ -75,6 +79,8 @@ class Bundle:
         self.nbytes: int = info["nbytes"]
         self.digest: str = info["digest"].hex()
         kernels = [_kernel(self._file, index) for index in range(info["kernel_count"])]
+        clearing = {kernel.name + CLEARING_SUFFIX for kernel in kernels if kernel.is_worker}
+        kernels = [replace(kernel, is_clearing=True) if kernel.name in clearing else kernel for kernel in kernels]
         self.kernels: Mapping[str, BundledKernel] = MappingProxyType({kernel.name: kernel for kernel in kernels})
         graphs = [described(self._file.graph(index)) for index in range(info["graph_count"])]
         self.graphs: Mapping[str, BundledGraph] = MappingProxyType({graph.name: graph for graph in graphs})
@@ -224,6 +230,7 @@ def _kernel(file: BundleFile, index: int) -> BundledKernel:
         cubins=tuple(f"sm_{variant['sm']}" for variant in variants if variant["cubin"]),
         is_worker=bool(row["flags"] & _WORKER),
         is_rows=bool(row["flags"] & _ROWS),
+        is_clearing=bool(row["flags"] & _CLEARS),
     )
 
 

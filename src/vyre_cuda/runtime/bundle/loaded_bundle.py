@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from vyre_cuda._native.core.context import refuse_pickle
 from vyre_cuda._native.core.status import AssertReport
 from vyre_cuda.bundles.graphs import LAUNCH, ROWS
-from vyre_cuda.bundles.layout import CLEARS
 from vyre_cuda.codegen.core.lowered import Access, KernelParameter, Lowered, ParameterKind, Site, SiteKind
 from vyre_cuda.descriptors.signature import OF_NO_PARAMETER, STREAMING, cover_of
 from vyre_cuda.errors import Error, UnsupportedError
@@ -40,17 +39,15 @@ _SITE_KINDS: Final[dict[int, SiteKind]] = {1: "assert", 2: "bounds"}
 class LoadedBundle(Mapping[str, Kernel]):
     """The kernels of a bundle on a device, by name; made by `Bundle.on`.
 
-    What only its workers need is not among them. A look-up raises KeyError for an unknown name, UnsupportedError for a
-    worker and where the bundle has no code that the device can run, and CompileError if the driver rejects the code.
+    What the bundle has for these alone, such as workers, is not among them. A look-up raises KeyError for an unknown
+    name, UnsupportedError for a worker and where the bundle has no code that the device can run, and CompileError if
+    the driver rejects the code.
     """
 
     def __init__(self, bundle: Bundle, device: Device) -> None:
         self.bundle = bundle
         self.device = device
-        workers = [name for name, kernel in bundle.kernels.items() if kernel.is_worker]
-        hidden = {name + CLEARS for name in workers}
-        kernels = bundle.kernels.items()
-        self._names = dict.fromkeys(name for name, kernel in kernels if not kernel.is_entry and name not in hidden)
+        self._names = dict.fromkeys(name for name, kernel in bundle.kernels.items() if not kernel.is_entry)
         self._loaded: dict[str, Kernel] = {}
         self._variants: dict[str, tuple[int, bool]] = {}  # of each: its number, and whether that is machine code
         self._lock = threading.Lock()
