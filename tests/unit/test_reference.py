@@ -36,14 +36,14 @@ INNER = {
     "Value.read",
     "RecordedCall.run",
     "Type.convert",
-    "Worker.come_back",
-    "Worker.leave",
+    "Worker.end_pause",
     "Worker.number_of",
     "Worker.read_stats",
     "Worker.run_arguments",
-    "Worker.shut",
     "Worker.submit_arguments",
     "Worker.submit_plain",
+    "Worker.try_close",
+    "Worker.try_pause",
 }
 # Methods of Python's protocols: mappings and awaitables.
 PROTOCOLS = {"get", "items", "keys", "values", "send", "throw"}

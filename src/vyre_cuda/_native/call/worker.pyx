@@ -68,7 +68,7 @@ cdef class WorkerHandle:
     cdef tuple _given  # what they were made of
     cdef PyObject *_kernels[MOST_KERNELS]  # those of the tuple
     cdef Seen *_seen  # where the last general call came from
-    cdef bint _shut
+    cdef bint _is_closed
 
     def __init__(self, PreparedKernel entry not None, tuple kernels not None, tuple given not None,
                  PreparedKernel clearing not None, uint64_t idle_ns, uint64_t busy_ns, uint32_t first,
@@ -181,7 +181,7 @@ cdef class WorkerHandle:
         arguments.run.origin = origin_of(&self._seen)
         run_at_length(self, number, &arguments.run, nanoseconds(timeout))
 
-    def leave(self, object timeout=None) -> bool:
+    def try_pause(self, object timeout=None) -> bool:
         """Pause. Whether the worker has left the device in time; it is paused in either case, but not after an
         exception, such as KeyboardInterrupt."""
         cdef int64_t left = nanoseconds(timeout)
@@ -206,16 +206,16 @@ cdef class WorkerHandle:
         cdef vyc_status status
         with nogil:
             status = vyc_worker_pause_wait(self._h, 0)  # refused unless it is paused or closed
-        return not self._shut and (status == VYC_OK or status == VYC_NOT_READY)
+        return not self._is_closed and (status == VYC_OK or status == VYC_NOT_READY)
 
-    def come_back(self) -> None:
+    def end_pause(self) -> None:
         """Undo one pause."""
         check(vyc_worker_resume(self._h))
 
-    def shut(self, object timeout=None) -> bool:
+    def try_close(self, object timeout=None) -> bool:
         """Finish what was submitted and take no more calls; False: not in time."""
         cdef int64_t left = nanoseconds(timeout)
-        self._shut = True
+        self._is_closed = True
         return wait_in_slices(close_once, self._h, left)
 
     def read_stats(self) -> dict[str, int]:

@@ -252,7 +252,7 @@ class RecordedExpressions(Expressions):
     def _of_way(self, expr: Expr, asked: Asked, class_: int) -> list[Rewrite]:
         """The steps that rewrite an expression, which was asked for like this and is of this class."""
         op, type_, args = asked
-        steps = self._news([step for step in self._terms.way(asked, self._goal(class_)) if step.rule])
+        steps = self._new_steps([step for step in self._terms.way(asked, self._goal(class_)) if step.rule])
         found = []
         before = expr
         for step in steps:
@@ -268,7 +268,7 @@ class RecordedExpressions(Expressions):
             before = after
         return found
 
-    def _news(self, steps: list[Step]) -> list[Step]:
+    def _new_steps(self, steps: list[Step]) -> list[Step]:
         """The steps up to those that an inner expression, or one before, was rewritten by already."""
         for position, step in enumerate(steps):
             if position and step in self._told:

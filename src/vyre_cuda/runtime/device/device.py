@@ -97,7 +97,7 @@ class Device(memory.Allocator, Compiling, Memory, Telemetry):
         self.waiter = Waiter()
         self.context.awaiting = self.waiter.awaited
         weakref.finalize(self, self.waiter.stop)
-        weakref.finalize(self.context, _hurry, weakref.ref(self.context))
+        weakref.finalize(self.context, _limit_wait_at_exit, weakref.ref(self.context))
         self._recording = _local()
         self._watch_lock = allocate_lock()
         self.is_closed = False
@@ -330,7 +330,7 @@ def devices() -> list[DeviceInfo]:
     return found + [DeviceInfo("emulator", i, emulator.device_name(i)) for i in range(emulator.info()[1])]
 
 
-def _hurry(context: weakref.ref[Context]) -> None:
+def _limit_wait_at_exit(context: weakref.ref[Context]) -> None:
     """Runs when the process ends, if the context still exists."""
     alive = context()
     if alive is not None:

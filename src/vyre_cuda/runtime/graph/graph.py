@@ -218,7 +218,7 @@ class Graph(Recorder):
             else:
                 self._native = self._versions.update(symbols, values)
             self._values = values
-            self._look()
+            self._note_settable()
 
     # ---- building ---------------------------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class Graph(Recorder):
             if self._communicates and self._native is not None and not self._fuse:
                 raise RecordingError("the graph has collectives and has already been made: record it with fuse=True")
             self._fuse = True
-            self._look()
+            self._note_settable()
             if not self._missing():
                 self._build_once(self._values, None)
 
@@ -278,7 +278,7 @@ class Graph(Recorder):
                 except CommunicationError as error:
                     rank = next(iter(ranks_of(self._steps)))
                     raise rank._explained("a graph with collectives", error) from None
-                self._look()
+                self._note_settable()
 
     def _agree(self) -> None:
         """Ranks that have recorded other collectives are told so, where NCCL would wait for ever."""
@@ -286,7 +286,7 @@ class Graph(Recorder):
             for rank, steps in ranks_of(self._steps).items():
                 rank._agree(steps)
 
-    def _look(self) -> None:
+    def _note_settable(self) -> None:
         """Note whether replays with values can simply be launched."""
         self._is_behind = self._versions.is_behind or self._versions.wants(fuse=self._fuse)
 

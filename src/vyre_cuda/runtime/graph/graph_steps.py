@@ -50,8 +50,9 @@ def resolve(value: Any, given: Given) -> Any:
     return given[value.name] if isinstance(value, Symbol) else in_place(value, given)
 
 
-def told(device: Device, value: Any, stream: Stream | None) -> Any:
-    """Another library's array, whose owner is told the stream of the replay like that of a launch; a peer's array."""
+def for_replay(device: Device, value: Any, stream: Stream | None) -> Any:
+    """The value as a replay uses it: another library's array is ordered with the stream, as for a launch; an array of
+    a peer is one of this device."""
     if isinstance(value, DeviceArray):
         return value if value.device is device else peers.here_if_array(device, value, "an argument")
     return adopt(device, value, stream) if stream is not None and is_foreign(value) else value
@@ -94,7 +95,7 @@ class LaunchStep(Record, eq=False):
 
     def bind(self, given: Given, stream: Stream | None = None) -> Arguments:
         device = self.kernel.device
-        values = {name: told(device, resolve(value, given), stream) for name, value in self.values.items()}
+        values = {name: for_replay(device, resolve(value, given), stream) for name, value in self.values.items()}
         plain = self.kernel.plain_arguments(tuple(values.values())) if self.grid is None else None
         if plain is not None:
             return plain
@@ -263,7 +264,7 @@ class LoadedStep(Record, eq=False):
             self.bind({})
 
     def bind(self, given: Given, stream: Stream | None = None) -> Arguments:
-        values = tuple(told(self.kernel.device, resolve(value, given), stream) for value in self.values)
+        values = tuple(for_replay(self.kernel.device, resolve(value, given), stream) for value in self.values)
         for parameter, value in zip(self.kernel.parameters, values, strict=False):
             if parameter.is_pointer and isinstance(value, (int, np.integer)):
                 raise RecordingError(

@@ -191,7 +191,7 @@ class Worker(WorkerHandle):
         ValueError
             The timeout is NaN.
         """
-        if not self.leave(timeout):
+        if not self.try_pause(timeout):
             raise KernelTimeoutError(
                 f"the worker is paused, but has not left the device after {timeout} s: "
                 "resume() undoes this pause, and another pause() waits again",
@@ -206,7 +206,7 @@ class Worker(WorkerHandle):
         ValueError
             The worker is not paused.
         """
-        self.come_back()
+        self.end_pause()
 
     def stats(self) -> WorkerStats:
         """What the worker has done so far.
@@ -236,7 +236,7 @@ class Worker(WorkerHandle):
         """
         if self.device.is_closed:
             return
-        if not self.shut(timeout):
+        if not self.try_close(timeout):
             raise KernelTimeoutError(
                 f"calls of the worker have not ended after {timeout} s; close() waits for them again",
                 launches=self.context.in_flight(),
@@ -258,7 +258,14 @@ class Worker(WorkerHandle):
                 error.add_note(f"closing the worker: {failure}")
 
     __dir__ = without(
-        "leave", "come_back", "submit_plain", "submit_arguments", "run_arguments", "read_stats", "shut", "number_of"
+        "end_pause",
+        "number_of",
+        "read_stats",
+        "run_arguments",
+        "submit_arguments",
+        "submit_plain",
+        "try_close",
+        "try_pause",
     )
     __reduce_ex__ = refuse_pickle
 
