@@ -94,6 +94,7 @@ WRONG: dict[str, tuple[Callable[[vc.Device], Any], type[Exception], str]] = {
         TypeError,
         r"out= is a tuple of 2 for 1 result \(out\)$",
     ),
+    "a capability that nobody knows": (lambda d: d.supports("abc"), ValueError, "^supports does not know 'abc': pass"),
     "limits of a list": (lambda d: d.compile(programs.saxpy()).limits([1]), TypeError, r"grid=\[1\]: an int or"),  # type: ignore[arg-type]
     "limits of no axes": (lambda d: d.compile(programs.saxpy()).limits(()), ValueError, "needs one to three$"),
     "a device for DLPack that is a name": (

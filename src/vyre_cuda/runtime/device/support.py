@@ -70,7 +70,13 @@ def _require(device: Device, name: str) -> None:
         if wanted.sm > has.sm:
             raise UnsupportedError(f"{name} is newer than the device, which is {has}", capability=name)
     else:
-        device.context.require(name)
+        try:
+            device.context.require(name)
+        except ValueError:
+            raise ValueError(
+                f"supports does not know {name!r}: pass the name of an op or of a method of the Builder, or the "
+                "capability of an UnsupportedError"
+            ) from None
 
 
 # ---- programs that use it -------------------------------------------------------------------------------------------
