@@ -128,8 +128,10 @@ def _ways(device: vc.Device, effort: Effort, *, more: bool) -> Iterator[Way]:
     yield Way("download", "device to page-locked, 4 KiB", "download", lambda: arrays[0][0].numpy(out=pinned))
     yield Way("alloc_free", "device.empty, dropped", "", lambda: device.empty(_SMALL, vc.f32))
     if more:
-        yield Way("host_dispatch_new", "the same with a new result", "mapped", lambda: kernel(x, x, _FACTOR))
-        yield Way("host_dispatch_pinned", "the same, page-locked", "mapped", lambda: kernel(pinned, pinned, _FACTOR))
+        yield Way("host_dispatch_new", "host arrays in, a new one out", "mapped", lambda: kernel(x, x, _FACTOR))
+        yield Way(
+            "host_dispatch_pinned", "page-locked in, a new one out", "mapped", lambda: kernel(pinned, pinned, _FACTOR)
+        )
         with device.record() as graph:
             for _ in range(100):
                 kernel.launch(*arrays[0], _FACTOR)
