@@ -80,8 +80,8 @@ vyc_status vyc__collective_check(const vyc_communicator *c, const vyc_collective
   const bool has_peer = w->kind == VYC_BROADCAST || w->kind >= VYC_SEND;
   if (has_peer && (w->peer < 0 || w->peer >= c->size))
     return vyc__fail(VYC_E_INVALID, names[w->kind],
-                     "%s: rank %d is out of range: there are %d ranks", names[w->kind], w->peer,
-                     c->size);
+                     "%s: rank %d is out of range: the group has %d rank%s, numbered from 0",
+                     names[w->kind], w->peer, c->size, VYC_S(c->size));
   if (w->kind >= VYC_SEND && w->peer == c->rank)
     return vyc__fail(VYC_E_INVALID, names[w->kind], "%s: rank %d is this rank itself: copy instead",
                      names[w->kind], w->peer);

@@ -46,7 +46,8 @@ static vyc_status take_memory(vyc_context *context, vyc_one_shot *o, CUipcMemHan
   VYC_TRY(vyc__clear(context, o->shared, o->inbox_bytes, context->main));
   VYC_TRY(vyc__clear(context, o->epochs, bytes, context->main));
   if (vyc__stream_await_end(context, context->main)) return VYC_OK;
-  return vyc__fail(VYC_E_TIMEOUT, "one_shot", "work on device %d has not ended in time",
+  return vyc__fail(VYC_E_TIMEOUT, "one_shot",
+                   "work on device %d has not ended in time: wait for it before the group is made",
                    context->caps.ordinal);
 }
 

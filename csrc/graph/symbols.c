@@ -158,9 +158,9 @@ static vyc_status target_of(vyc_graph *graph, vyc_values **values_out, uint32_t 
 
 static vyc_status other_count(uint64_t count, uint64_t before) {
   return vyc__fail(VYC_E_INVALID, "graph",
-                   "the value of a symbol has %" PRIu64 " elements instead of %" PRIu64
+                   "the value of a symbol has %" PRIu64 " element%s instead of %" PRIu64
                    ", which needs a change of its steps",
-                   count, before);
+                   count, VYC_S(count), before);
 }
 
 static vyc_status set_in_launch(vyc_values *target, uint32_t place, const vyc_symbol_value *value) {

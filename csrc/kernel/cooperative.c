@@ -35,13 +35,13 @@ vyc_status vyc__cooperative_check(const vyc_prepared *prepared, const uint32_t g
   uint64_t blocks = (uint64_t)grid[0] * grid[1];
   if (VYC_UNLIKELY(vyc__mul_overflows(blocks, grid[2], &blocks))) blocks = UINT64_MAX;
   if (VYC_LIKELY(blocks <= prepared->most_blocks)) return VYC_OK;
+  const uint32_t threads = prepared->block[0] * prepared->block[1] * prepared->block[2];
   return vyc__fail(
       VYC_E_UNSUPPORTED, "resident_blocks",
       "kernel %s has grid barriers, so all its blocks must be resident at once: the launch has "
-      "%" PRIu64 " blocks of %u threads, and the device holds %" PRIu64
+      "%" PRIu64 " block%s of %u thread%s, and the device holds %" PRIu64
       "; change grid=, the work, or block=",
-      prepared->name, blocks, prepared->block[0] * prepared->block[1] * prepared->block[2],
-      prepared->most_blocks);
+      prepared->name, blocks, VYC_S(blocks), threads, VYC_S(threads), prepared->most_blocks);
 }
 
 vyc_status vyc__barrier_clear(vyc_context *context, uint64_t address, CUstream stream) {

@@ -136,7 +136,8 @@ static vyc_status check_host(const vyc_prepared *prepared, uint32_t i,
   const uint32_t role = prepared->bindings[i].role;
   const bool reads = role != VYC_ROLE_OUT, writes = role != VYC_ROLE_IN;
   if (argument->kind != VYC_ARGUMENT_HOST && argument->kind != VYC_ARGUMENT_PINNED)
-    return vyc__fail(VYC_E_INVALID, "run", "argument %u has the unknown kind %u", i,
+    return vyc__fail(VYC_E_INVALID, "run",
+                     "argument %u has the unknown kind %u: set one of VYC_ARGUMENT_...", i,
                      argument->kind);
   if (argument->count > 0 &&
       ((reads && argument->data == NULL) || (writes && argument->result == NULL)))

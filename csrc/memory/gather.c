@@ -67,8 +67,8 @@ vyc_status vyc__gather_end(vyc_gathering *gathering) {
 vyc_status vyc__gather_add(vyc_gathering *gathering, const void *to, uint64_t from,
                            uint64_t bytes) {
   vyc__count(&gathering->context->counters, mapped_write_bytes, bytes);
-  gathering->rows[gathering->count++] =
-      (vyc_gather_row){.from = from, .way = (uint64_t)(uintptr_t)to - from, .end = from + bytes};
+  gathering->rows[gathering->count++] = (vyc_gather_row){
+      .from = from, .distance = (uint64_t)(uintptr_t)to - from, .end = from + bytes};
   if (bytes > gathering->most) gathering->most = bytes;
   return gathering->count == VYC_GATHER_ROWS ? vyc__gather_end(gathering) : VYC_OK;
 }

@@ -10,7 +10,7 @@
 #define VYC_GATHER_TEXT_BYTES 32768u /* at most, with up to 64 rows */
 
 typedef struct vyc_gather_row {
-  uint64_t from, way, end; /* way: what leads from the range to its place */
+  uint64_t from, distance, end; /* distance: from the range to its place, modulo 2^64 */
 } vyc_gather_row;
 
 static const char vyc__gather_head[] =
@@ -20,7 +20,7 @@ static const char vyc__gather_head[] =
     "mov.u32 %%r0, %%ctaid.x;\nmov.u32 %%r1, %%tid.x;\n"
     "mov.u64 %%rd0, 0;\nmov.u64 %%rd1, 0;\nmov.u64 %%rd2, 0;\n";
 
-/* From where, the way from there to the place, and the end. */
+/* Where the range begins, the distance to its place, and its end. */
 static const char vyc__gather_row_text[] = "setp.eq.u32 %%p0, %%r0, %u;\n"
                                            "@%%p0 ld.param.u64 %%rd0, [rows+%zu];\n"
                                            "@%%p0 ld.param.u64 %%rd1, [rows+%zu];\n"
@@ -46,7 +46,7 @@ static inline void vyc__gather_text(char *text, uint32_t rows) {
   for (uint32_t i = 0; i < rows; i++)
     at += (size_t)snprintf(
         text + at, room - at, vyc__gather_row_text, i, i * row + offsetof(vyc_gather_row, from),
-        i * row + offsetof(vyc_gather_row, way), i * row + offsetof(vyc_gather_row, end));
+        i * row + offsetof(vyc_gather_row, distance), i * row + offsetof(vyc_gather_row, end));
   snprintf(text + at, room - at, "%s", vyc__gather_tail);
 }
 

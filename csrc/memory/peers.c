@@ -258,10 +258,11 @@ vyc_status vyc_buffer_adopt_peer(vyc_buffer **buffer_out, vyc_context *context, 
   vyc_context *other = of->child.context;
   const vyc_known_peer *peer = context == other ? NULL : known(context, other, false);
   if (peer == NULL || (atomic_load(&peer->state) & PEER_ENABLED) == 0)
-    return vyc__fail(VYC_E_INVALID, "adopt",
-                     "the memory is of device %d, and device %d was not given access to it: call "
-                     "vyc_context_enable_peer first",
-                     other->caps.ordinal, context->caps.ordinal);
+    return vyc__fail(
+        VYC_E_INVALID, "adopt",
+        "the memory belongs to device %d, and device %d was not given access to it: call "
+        "vyc_context_enable_peer first",
+        other->caps.ordinal, context->caps.ordinal);
   vyc_scope scope;
   VYC_TRY(vyc__enter_warm(context, &scope));
   const vyc_status status = adopt(buffer_out, context, of);

@@ -147,9 +147,10 @@ static vyc_status lock_in_place(vyc_pinned *pinned, vyc_context *context, void *
   vyc_status status = VYC_OK;
   if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
     status = vyc__fail(VYC_E_INVALID, "cuMemHostRegister",
-                       "the %" PRIu64 " bytes at %p overlap memory that is page-locked already: "
+                       "a range of %" PRIu64
+                       " byte%s at %p overlaps memory that is page-locked already: "
                        "release that first",
-                       bytes, data);
+                       bytes, VYC_S(bytes), data);
   else if (result != CUDA_SUCCESS)
     status = vyc__driver_failed(context, result, "cuMemHostRegister");
   if (status == VYC_OK) {

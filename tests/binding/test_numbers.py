@@ -222,7 +222,10 @@ def test_failed_checks(macro: Callable[[str, str], int | str]) -> None:
 def test_unspecified_contents(macro: Callable[[str, str], int | str]) -> None:
     emulator = (ROOT / "csrc" / "emulator" / "ptx" / "unwritten" / "temporary.cpp").read_text()
 
+    emulated = (ROOT / "csrc" / "emulator" / "ptx" / "unwritten" / "temporary.cpp").read_text()
+
     assert macro("memory/room.h", "VYC_UNSPECIFIED_BYTE") == nodes.UNSPECIFIED_BYTE
+    assert f"unspecified_byte = 0x{nodes.UNSPECIFIED_BYTE:X};" in emulated
     assert f"unspecified_byte = 0x{nodes.UNSPECIFIED_BYTE:X};" in emulator
 
 

@@ -82,7 +82,7 @@ static CUresult give_gathering(stream *s, CUfunction function, unsigned rows, vo
   if (rows > MODEL_NODES) explorer_fail("a launch that reads %u ranges", rows);
   w->node_count = rows;
   for (unsigned i = 0; i < rows; i++) {
-    uint64_t row[3]; /* from, the way to the place, the end */
+    uint64_t row[3]; /* vyc_gather_row: from, distance, end */
     memcpy(row, (const uint8_t *)parameters[0] + i * sizeof row, sizeof row);
     w->nodes[i] = (node){.kind = WORK_COPY,
                          .to = row[0] + row[1],

@@ -98,7 +98,7 @@ typedef struct vyc_bundle_kernel {
 VYC_API vyc_status vyc_bundle_kernel_get(vyc_bundle *bundle, vyc_bundle_kernel *kernel_out,
                                          uint32_t index);
 /* The number of a kernel. VYC_E_INVALID: none has this name; the message lists those that exist,
- * without those that were added for others (VYC_KERNEL_ROWS, VYC_KERNEL_CLEARS). */
+ * without those that were added for others, such as VYC_KERNEL_ROWS. */
 VYC_API vyc_status vyc_bundle_kernel_find(vyc_bundle *bundle, uint32_t *index_out,
                                           const char *name);
 

@@ -204,7 +204,8 @@ VYRE_COLD inline Result<void> check_parameters(const Bundle &bundle, const char 
     const vyc_bundle_parameter found = parameter_of(bundle, kernel, i, row.parameter_count);
     const Declared &wanted = declared[i];
     if (found.name == nullptr)
-      return mismatch(name, "%u parameters in the bundle, and %u in the program", i, count);
+      return mismatch(name, "the number of parameters is %u in the bundle, and %u in the program",
+                      i, count);
     if (names != nullptr && !is_same_text(found.name, names[i]))
       return mismatch(name, "parameter %u is %s in the bundle, and %s in the program", i,
                       found.name, names[i]);

@@ -37,8 +37,8 @@ VYRE_COLD inline Result<void> find_symbols(std::uint32_t *numbers, const Bundle 
   if (status == VYC_OK) status = vyc_bundle_graph_get(bundle.get(), &row, graph);
   if (status != VYC_OK) return Failure::of(status, Nowhere{});
   if (row.symbol_count != count)
-    return mismatch(name, "%u symbols in the bundle, and %u in the program", row.symbol_count,
-                    count);
+    return mismatch(name, "the number of symbols is %u in the bundle, and %u in the program",
+                    row.symbol_count, count);
   for (std::uint32_t i = 0; i < count; i++) {
     vyc_bundle_symbol found{};
     found.struct_size = sizeof found;
