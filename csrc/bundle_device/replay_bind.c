@@ -75,7 +75,7 @@ static vyc_status bind_launch(const vyc_replay *replay, vyc_bound *bound,
   return vyc_bundled_kernel_resolve(replay->kernels[step->kernel], &bound->run);
 }
 
-/* As a change of such a step has them. */
+/* The arrays of launches as one, as a change of that step has them. */
 static vyc_status bind_rows(const vyc_replay *replay, vyc_bound *bound, const vyc_meaning *meanings,
                             const vyc_disk_graph_step *step) {
   const vyc_bundle_value *values = vyc__replay_values(replay, step);

@@ -138,8 +138,8 @@ static vyc_status own_array(const vyc_replay *replay, vyc_graph *graph, bool *se
   return vyc_graph_own(graph, replay->arrays[array]);
 }
 
-/* Arrays of the form that nobody else can see, and of which no step reads what an earlier replay
- * has left. */
+/* Give the graph those arrays of the form that nobody else can see and from which no step reads
+ * what an earlier replay has left. */
 static vyc_status own_arrays(const vyc_replay *replay, const vyc_replay_form *form,
                              vyc_graph *graph) {
   bool *seen = calloc(replay->row->arrays.count + (size_t)1, sizeof *seen);

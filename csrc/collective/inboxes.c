@@ -218,8 +218,9 @@ static bool is_launching(vyc_inboxes *g) {
   return false;
 }
 
-/* Those who still launch may be in the driver, which waits for kernels to end, or have no core: how
- * long they take says nothing of whether they are behind. False: some still do at the limit. */
+/* Threads that still launch may be in the driver, which waits for kernels to end, or have no core:
+ * how long they take does not show whether they are behind. False: some still launch at the limit.
+ */
 static bool stop_those_behind(vyc_inboxes *g, uint32_t rank, bool is_whole) {
   const uint64_t limit = limit_of(g->ranks[rank].context);
   for (;;) {
@@ -232,7 +233,7 @@ static bool stop_those_behind(vyc_inboxes *g, uint32_t rank, bool is_whole) {
   }
 }
 
-/* False: kernels of others may still write into its inbox. */
+/* False: kernels of other ranks may still write into its inbox. */
 static bool leave(vyc_inboxes *g, uint32_t rank, bool is_whole, const vyc_scope *scope) {
   for (uint32_t each = 0; each < g->size; each++) atomic_store(&g->ranks[each].ended, true);
   vyc__claim_take(&g->ranks[rank].claim);
@@ -244,7 +245,7 @@ static bool leave(vyc_inboxes *g, uint32_t rank, bool is_whole, const vyc_scope 
   return are_over;
 }
 
-/* For those that need nothing but what other ranks have been given. */
+/* Wait for its own kernels, which may need only what other ranks have already been given. */
 static void await_own(vyc_context *context, vyc_inboxes *g, uint32_t rank) {
   const uint64_t limit = limit_of(context);
   while (atomic_load(&g->ranks[rank].launching) != 0 && vyc__now_ns() < limit)

@@ -39,7 +39,7 @@ typedef struct vyc_launch_stream {
   CUstream stream;
   vyc_stream *object; /* NULL: the context's own */
   uint32_t slot;
-  bool captured; /* somebody else is capturing the stream */
+  bool captured; /* another library is capturing the stream */
 } vyc_launch_stream;
 
 struct vyc_event {

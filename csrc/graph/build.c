@@ -14,7 +14,7 @@ typedef struct level {
   vyc_order order;
   uint32_t node_room;
   uint32_t *node_of; /* by number in the order */
-  const vyc_outside *outside; /* of the whole graph, inside a graph of others */
+  const vyc_outside *outside; /* of the whole graph, inside another library's graph */
   uint32_t handle_room;
   size_t handle_count;
   CUgraphNode *handles; /* of the nodes that the next one follows */
@@ -29,7 +29,7 @@ static void level_free(level *in) {
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* The handles of a node, which what is behind it follows. */
+/* Add the handles of a node, which the nodes behind it follow. */
 static vyc_status add_handles(level *in, uint32_t number) {
   const vyc_graph *graph = in->graph;
   const vyc_node *node = &graph->nodes[number];

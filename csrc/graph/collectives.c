@@ -139,7 +139,8 @@ vyc_status vyc__graph_may_communicate(const vyc_graph *graph) {
   return VYC_OK;
 }
 
-/* A communicator that ends meanwhile gives up a graph that it finds claimed, as it is now. */
+/* If a communicator has ended meanwhile, it could not destroy the graph, because that is claimed:
+ * it is destroyed here. */
 static vyc_status end_with_communicators(vyc_graph *graph) {
   for (uint32_t i = 0; i < graph->communicators->count; i++) {
     const vyc_status status =

@@ -128,9 +128,8 @@ struct vyc_graph {
   vyc_slots ordered; /* after which the streams of these slots are ordered */
   vyc_slots used; /* slots of the streams it was launched on */
   vyc_report_block *reports; /* one for each kernel; a list through `next` */
-  vyc_graph *captures; /* whose nodes are in graphs of others that do not hold them; a list through
-                          `captures` */
-  vyc_hold *hold; /* of a copy whose nodes are in graphs of others that hold it */
+  vyc_graph *captures; /* copies in other libraries' graphs that do not hold them; a list */
+  vyc_hold *hold; /* of a copy whose nodes are in another library's graph, which holds it */
   vyc_name *called; /* describes its contents */
   const vyc_name *noted; /* see vyc__noted_as */
 };
@@ -174,7 +173,7 @@ vyc_status vyc__gather_accesses(const vyc_graph *graph, uint32_t first, uint32_t
 
 /* ---- build.c ---- */
 
-/* Where nodes go that become part of a graph of others. */
+/* Where nodes go that become part of another library's graph. */
 typedef struct vyc_outside {
   const CUgraphNode *nodes; /* what the first ones follow */
   size_t count;
@@ -315,7 +314,7 @@ void vyc__changed_keep(vyc_graph *graph);
 
 /* ---- launch.c ---- */
 
-/* A launch, of which a thread does several at once. The caller has claimed the graph. */
+/* The state of a launch; a thread may make several at once. The caller has claimed the graph. */
 typedef struct vyc_launching {
   vyc_graph *graph;
   vyc_given given;

@@ -18,8 +18,8 @@ typedef struct vyc_values {
   uint64_t to, from; /* addresses of the transfer */
 } vyc_values;
 
-/* Rows of which some use memory of the graph alone, from which a captured launch makes another
- * table. */
+/* Rows, some of which use memory of the graph alone: a captured launch makes another table of them.
+ */
 typedef struct vyc_own_rows {
   struct vyc_own_rows *next; /* those of the next kernel; NULL: there are no more */
   vyc_prepared *prepared; /* held */

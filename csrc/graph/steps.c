@@ -80,7 +80,7 @@ static vyc_status alloc_values(vyc_values **values_out, const vyc_step *step) {
 vyc_status vyc__step_spare(vyc_step *step, vyc_values **values_out) {
   uint32_t i = 0;
   while (step->values[i] != NULL && (step->values[i] == step->base || step->values[i] == step->now))
-    i++; /* this ends: there are more values than the two */
+    i++; /* this ends, because there is one more than the two */
   if (step->values[i] == NULL) VYC_TRY(alloc_values(&step->values[i], step));
   *values_out = step->values[i];
   return VYC_OK;

@@ -42,8 +42,8 @@ void vyc__turns_leave(vyc_graph *graph) {
   if (lead == graph) return;
   vyc__graph_claim(lead);
   if (lead->last == graph) {
-    add_streams(lead,
-                graph); /* without memory for far streams, the next launch is not after those */
+    /* Without memory for far streams, the next launch is not ordered after those. */
+    add_streams(lead, graph);
     lead->renewed = true;
     lead->last = lead;
   }

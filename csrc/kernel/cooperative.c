@@ -82,9 +82,9 @@ static void give(vyc_context *context, vyc_block *block, uint32_t slot) {
   vyc__far_free(&used.far);
 }
 
-/* A graph of others may run at the same time as launches of this library: it gets a state of its
- * own, for as long as the prepared kernel exists. Work of an earlier owner of the block is waited
- * for, because a capture cannot be ordered after anything outside of it. */
+/* Another library's graph may run at the same time as launches of this library: it gets a state of
+ * its own, for as long as the prepared kernel exists. Work of an earlier owner of the block is
+ * waited for, because a capture cannot be ordered after anything outside of it. */
 static vyc_status captured_state(vyc_prepared *prepared, uint64_t *address_out) {
   vyc_context *context = prepared->child.context;
   vyc_block *block = NULL;

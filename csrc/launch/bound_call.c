@@ -79,7 +79,7 @@ static void set(vyc_call *call, const vyc_run *run, const vyc_hidden *hidden) {
   vyc__launch_graph_set_run(&call->launch_graph, prepared, run);
 }
 
-/* Launching the graph is enough: nothing to clear, and no order with work of others. */
+/* Launching the graph is enough: nothing is cleared, and no work of other libraries is ordered. */
 static bool is_simple(const vyc_call *call) {
   const vyc_prepared *prepared = call->prepared;
   if (!prepared->relaunches) return false;

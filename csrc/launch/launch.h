@@ -15,7 +15,7 @@ vyc_status vyc__launch_prepare(const vyc_prepared *prepared, const vyc_run *run,
 /* The hidden arguments of launches in one place. */
 vyc_status vyc__launch_hidden(vyc_prepared *prepared, vyc_hidden *hidden_out,
                               const vyc_launch_stream *on);
-/* A launch into a capture of others. */
+/* A launch into another library's capture. */
 vyc_status vyc__launch_captured(vyc_prepared *prepared, const vyc_run *run,
                                 const vyc_launch_stream *on);
 

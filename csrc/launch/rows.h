@@ -33,7 +33,7 @@ typedef struct vyc_many {
   bool clears; /* some outs */
   bool lists; /* the ranges are needed in any case */
   bool unmarked; /* some buffer is not known to have work on the stream */
-  bool adopted; /* some buffer is of others' memory, of which two may be the same */
+  bool adopted; /* some buffer is adopted; two of these may be the same memory */
 } vyc_many;
 
 /* Of an argument of a row; 0: none. */
