@@ -10,7 +10,7 @@ from vyre_cuda.bundles.shapes import shape
 from vyre_cuda.codegen.core.lowered import Lowered, Site
 from vyre_cuda.codegen.core.target import Target
 from vyre_cuda.descriptors.signature import ROLE_SCALAR, ROLES, Signature, Step, has_contracts, signature
-from vyre_cuda.errors import UnsupportedError
+from vyre_cuda.errors import UnsupportedError, counted
 from vyre_cuda.ir.call.known import Known
 from vyre_cuda.ir.call.walked import walks, work_of
 from vyre_cuda.ir.core import walk
@@ -101,8 +101,8 @@ def _parameters(writer: Writer, program: Program) -> Range:
     extents = extent_names(program.parameters)
     if len(program.parameters) + len(extents) > MAX_PARAMETERS:
         raise UnsupportedError(
-            f"program {program.name} has {len(program.parameters)} parameters and {len(extents)} extents of shapes; a "
-            f"bundle allows {MAX_PARAMETERS} in all",
+            f"program {program.name} has {counted(len(program.parameters), 'parameter')} and "
+            f"{counted(len(extents), 'extent')} of shapes; a bundle allows {MAX_PARAMETERS} in all",
             capability="bundle_parameters",
         )
     for number, name in enumerate(extents, start=slots[False]):

@@ -61,7 +61,7 @@ def decode(data: bytes, key: bytes) -> tuple[bytes, ...]:
         raise Damaged("the file belongs to another key")
     start = _DIGEST_END + count * _LENGTH.size
     if count > MAX_SECTIONS or start > len(data):
-        raise Damaged(f"{count} sections do not fit in {len(data)} bytes")
+        raise Damaged(f"a file of {len(data)} bytes cannot hold the {counted(count, 'section')} of its header")
     sections = []
     for number in range(count):
         (length,) = _LENGTH.unpack_from(data, _DIGEST_END + number * _LENGTH.size)

@@ -56,7 +56,7 @@ def demo(console: Console, *, device: str, seed: int) -> int:
     console.heading(f"3. Dispatched on {where}, {count:,} random elements")
     console.line(f"  out = {np.array2string(out, threshold=8, edgeitems=3, prefix='  out = ')}")
     if differing:
-        console.line(f"  {differing:,} elements DIFFER from the reference interpreter")
+        console.line(f"  DIFFERS from the reference interpreter: {differing:,} of {count:,} elements")
     else:
         console.line("  the same as the reference interpreter (vc.evaluate), bit for bit")
     console.line()

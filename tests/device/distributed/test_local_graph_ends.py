@@ -100,7 +100,7 @@ def test_fusing_later_and_bundles_are_refused(comm, tmp_path):
         comm.all_reduce(xs)
     graph.replay()
 
-    with pytest.raises(vc.RecordingError, match="made already: record it with fuse=True"):
+    with pytest.raises(vc.RecordingError, match="already been made: record it with fuse=True"):
         graph.graphs[0].fuse()
     with pytest.raises(vc.UnsupportedError, match="a bundle cannot hold collectives"):
         graph.graphs[0].export(tmp_path / "a.vyre", "a")

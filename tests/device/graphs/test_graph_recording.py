@@ -297,15 +297,16 @@ def test_a_replay_that_cannot_be_recorded_records_nothing(device: vc.Device) -> 
 # ---- blocks of loops, and the end of a recording ---------------------------------------------------------------------
 
 
-def test_a_loop_left_open_is_an_error_and_the_recording_is_discarded(device: vc.Device) -> None:
+@pytest.mark.parametrize(("times", "named"), [(1, "repeat 1 time"), (3, "repeat 3 times")])
+def test_a_loop_left_open_is_an_error_and_the_recording_is_discarded(device: vc.Device, times: int, named: str) -> None:
     add = device.compile(programs.add_to())
     h, one = device.zeros(N, vc.i32), device.array(np.ones(N, np.int32))
 
     graph = device.record()
     graph.__enter__()
-    graph.repeat(3).__enter__()
+    graph.repeat(times).__enter__()
     add.launch(h, one)
-    with pytest.raises(vc.RecordingError, match="repeat 3 times is still open"):
+    with pytest.raises(vc.RecordingError, match=f"{named} is still open"):
         graph.__exit__(None, None, None)
 
     with pytest.raises(vc.RecordingError):

@@ -21,7 +21,7 @@ from vyre_cuda._native.core.context cimport Context
 from vyre_cuda._native.call.prepared cimport PreparedKernel
 from vyre_cuda._native.core.status cimport check
 
-from vyre_cuda.errors import CompileError
+from vyre_cuda.errors import CompileError, counted
 
 
 cdef class BundleFile:
@@ -195,7 +195,8 @@ cdef class BundleFile:
         buffers = sum(role != VYC_ROLE_SCALAR for _, role, _, _, _ in self.parameters(kernel))
         if len(counts) != buffers or len(scalars) != self.kernel(kernel)["parameter_count"] - buffers:
             raise ValueError(
-                f"{len(counts)} element counts and {len(scalars)} scalars do not match the kernel's parameters"
+                f"{counted(len(counts), 'element count')} and {counted(len(scalars), 'scalar')} do not match the "
+                "kernel's parameters"
             )
         for i in range(len(counts)):
             c_counts[i] = counts[i]

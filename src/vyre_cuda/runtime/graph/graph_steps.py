@@ -391,7 +391,7 @@ class RepeatStep(Record, eq=False):
 
     @property
     def label(self) -> str:
-        return "repeat" if self.times == 0 else f"repeat {self.times} times"
+        return "repeat" if self.times == 0 else f"repeat {counted(self.times, 'time')}"
 
 
 Step: TypeAlias = LaunchStep | RowsStep | TablesStep | LoadedStep | CopyStep | FillStep | CollectiveStep
