@@ -21,6 +21,7 @@ pytestmark = [
 
 
 @pytest.mark.slow
+@pytest.mark.thin
 def test_processes_of_two_installations_in_turns(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(Path(vc.__file__).parent, copy / "vyre_cuda")

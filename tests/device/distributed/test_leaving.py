@@ -91,6 +91,7 @@ def test_a_rank_leaves_however_long_another_one_has_no_core_in_a_launch(stops, n
     assert lines == ["rank 1 [2.0, 2.0, 2.0, 2.0]", "rank 0 [2.0, 2.0, 2.0, 2.0]"]
 
 
+@pytest.mark.thin
 @pytest.mark.parametrize("what", ["calls", "replays"])
 def test_a_copy_between_two_devices_does_not_come_between_the_parts_of_a_call_for_both(stops, nccl, what):
     lines = _on_stops(stops, nccl, "copy_between_parts.py", what)

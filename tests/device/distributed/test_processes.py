@@ -275,6 +275,7 @@ def test_a_process_ends_behind_the_end_of_its_communicator(both):
 
 
 @pytest.mark.emulator
+@pytest.mark.thin
 def test_a_process_ends_although_another_rank_stays_in_the_group_that_it_has_left(both):
     for output in both("ended_before_another"):
         assert output == "ends\n"

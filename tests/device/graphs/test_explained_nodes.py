@@ -114,6 +114,7 @@ def say() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thin
 def test_decisions_are_the_same_in_every_process() -> None:
     first, second = decided(1), decided(2)
 
