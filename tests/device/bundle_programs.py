@@ -11,6 +11,7 @@ import vyre_cuda as vc
 EXAMPLE = Path(__file__).parents[1] / "native" / "example.vyre"
 EXTENTS = EXAMPLE.with_name("extents.vyre")
 WORKER = EXAMPLE.with_name("worker.vyre")
+TABLE = EXAMPLE.with_name("table.vyre")
 TARGETS = ("sm_80", "sm_90")
 
 
@@ -120,3 +121,29 @@ def write_worker(path: Path) -> None:
     """Both kernels in one worker, by the numbers that test_worker.c has."""
     workers = {"adding": ["add_to", "saxpy"]}
     vc.bundle([add_to(), saxpy()], path, targets=TARGETS, source=False, cubins=False, workers=workers)
+
+
+def table(device: vc.Device) -> vc.Graph:
+    """Eight launches that are one: `y` = 3 * weights, `z` = `x` + weights, and six more with arrays of their own.
+
+    Where `x` and `y` share memory, the launches run as they were recorded, so `z` is 4 * weights then.
+    """
+    kernel = device.compile(vc.Program.from_bytes(saxpy().to_bytes()))
+    weights = device.array(np.arange(64, dtype=np.float32))
+    x, y, z, *outs = (device.zeros(64, vc.f32) for _ in range(9))
+    with device.record(fuse=True) as graph:
+        kernel.launch(weights, weights, vc.symbol("y", y), 2.0)
+        kernel.launch(vc.symbol("x", x), weights, vc.symbol("z", z), 1.0)
+        for number, out in enumerate(outs):
+            kernel.launch(weights, weights, out, float(number))
+    graph.replay()
+    assert graph.node_count == 1
+    return graph
+
+
+def write_table(path: Path) -> None:
+    """The graph, and its kernel with an entry for many launches."""
+    with vc.Device("emulator") as device:
+        program = vc.Program.from_bytes(saxpy().to_bytes())
+        graphs = {"table": table(device)}
+        vc.bundle([program], path, graphs=graphs, targets=TARGETS, source=False, cubins=False, many=["saxpy"])

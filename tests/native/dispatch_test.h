@@ -40,6 +40,7 @@ static int (*emulator_set)(const char *key, int64_t value);
 static int (*emulator_fail)(const char *name, uint64_t nth, int32_t result, int32_t repeat);
 static int (*emulator_reset)(void);
 static int (*emulator_count)(const char *key, uint64_t *value);
+static const char *(*emulator_function)(uint64_t index);
 static const char *emulator_path;
 
 static void *symbol(void *library, const char *name) {
@@ -57,6 +58,7 @@ static void emulator_open(int argc, char **argv) {
   *(void **)&emulator_fail = symbol(library, "vyre_emulator_fail");
   *(void **)&emulator_reset = symbol(library, "vyre_emulator_reset");
   *(void **)&emulator_count = symbol(library, "vyre_emulator_count");
+  *(void **)&emulator_function = symbol(library, "vyre_emulator_function");
 }
 
 UNUSED static uint64_t count_of(const char *key) {

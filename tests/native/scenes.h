@@ -63,7 +63,7 @@ end:
 }
 
 /* The buffer has `factor` times what the bench's `in` has. */
-static vyc_status look_at(vyc_buffer *buffer, float factor) {
+UNUSED static vyc_status look_at(vyc_buffer *buffer, float factor) {
   float data[N];
   const vyc_status status = vyc_copy_out(buffer, 0, data, BYTES);
   for (uint32_t i = 0; status == VYC_OK && i < N; i++) CHECK(data[i] == factor * (float)i);
@@ -72,7 +72,7 @@ static vyc_status look_at(vyc_buffer *buffer, float factor) {
 
 /* ---- contexts and memory --------------------------------------------------------------------- */
 
-static vyc_status opens(vyc_context *none) {
+UNUSED static vyc_status opens(vyc_context *none) {
   vyc_driver *driver = NULL;
   vyc_context *context = NULL;
   vyc_buffer *buffer = NULL;
@@ -91,7 +91,7 @@ end:
   return status;
 }
 
-static vyc_status allocates(vyc_context *context) {
+UNUSED static vyc_status allocates(vyc_context *context) {
   static uint8_t mine[8192] __attribute__((aligned(4096)));
   vyc_buffer *buffers[4] = {NULL};
   vyc_pinned *pinned = NULL, *large = NULL, *registered = NULL;

@@ -1,10 +1,10 @@
-/* Scenes of graphs, bundles and telemetry; see scenes.h. */
+/* Scenes of graphs and telemetry; see scenes.h. */
 #ifndef SCENES_GRAPHS_H
 #define SCENES_GRAPHS_H
 
 #include "scenes.h"
 
-/* ---- graphs and bundles ---------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 static vyc_graph_transfer fill_with(vyc_buffer *to, float value) {
   return (vyc_graph_transfer){.struct_size = sizeof(vyc_graph_transfer),
@@ -58,55 +58,6 @@ end:
   vyc_buffer_release(never);
   vyc_buffer_release(third);
   bench_end(&b);
-  return status;
-}
-
-static vyc_status bundles(vyc_context *context) {
-  enum { COUNT = 64, A = 0, OUT = 1, X = 2 };
-  float x[COUNT], y[COUNT], out[COUNT];
-  vyc_bundle *bundle = NULL;
-  vyc_bundled_kernel *kernel = NULL;
-  vyc_replay *replay = NULL;
-  vyc_buffer *buffer = NULL;
-  vyc_ticket *ticket = NULL;
-  vyc_symbol_value found = {0};
-  const uint64_t two = bits(2.0f);
-  vyc_status status = VYC_OK;
-  for (int i = 0; i < COUNT; i++) x[i] = y[i] = (float)i;
-  const vyc_argument arguments[] = {{.kind = VYC_ARGUMENT_HOST, .count = COUNT, .data = x},
-                                    {.kind = VYC_ARGUMENT_HOST, .count = COUNT, .data = y},
-                                    {.kind = VYC_ARGUMENT_HOST, .count = COUNT, .result = out}};
-  const vyc_run run = {.struct_size = sizeof run,
-                       .argument_count = 3,
-                       .scalar_count = 1,
-                       .arguments = arguments,
-                       .scalars = &two,
-                       .timeout_ns = -1};
-  DO(vyc_bundle_open(&bundle, example_path(), NULL, 0));
-  DO(vyc_bundled_kernel_load(&kernel, NULL, 0, context, bundle, "saxpy", 0));
-  DO(vyc_bundled_kernel_run(kernel, NULL, &run));
-  DO(vyc_bundled_kernel_submit(kernel, &ticket, &run));
-  DO(vyc_ticket_wait(ticket, -1));
-  CHECK(out[5] == 15.0f);
-  DO(vyc_replay_load(&replay, NULL, 0, context, bundle, "step", 0));
-  DO(vyc_buffer_alloc(&buffer, context, sizeof x));
-  DO(vyc_copy_in(buffer, 0, x, sizeof x));
-  const vyc_symbol_value values[] = {{.symbol = X, .buffer = buffer, .count = COUNT},
-                                     {.symbol = A, .bits = bits(4.0f)}};
-  DO(vyc_replay_launch(replay, values, 2, NULL));
-  DO(vyc_replay_set(replay, values, 1));
-  DO(vyc_replay_launch(replay, NULL, 0, NULL));
-  DO(vyc_replay_launch(replay, values + 1, 1, NULL));
-  DO(vyc_replay_get(replay, &found, OUT));
-  DO(vyc_copy_out(found.buffer, found.offset, out, sizeof out));
-  CHECK(out[5] == 2.5f * (4.0f * 5.0f + 5.0f));
-end:
-  vyc_buffer_release(found.buffer);
-  vyc_ticket_release(ticket);
-  vyc_buffer_release(buffer);
-  vyc_replay_release(replay);
-  vyc_bundled_kernel_release(kernel);
-  vyc_bundle_release(bundle);
   return status;
 }
 

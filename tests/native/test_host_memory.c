@@ -2,6 +2,7 @@
  * that follow. Whatever is done then succeeds or says VYC_E_MEMORY, leaves nothing behind, and can
  * be done right afterwards on the same device. */
 #include "host_faults.h"
+#include "scenes_bundles.h"
 #include "scenes_graphs.h"
 #include "scenes_work.h"
 
@@ -12,14 +13,26 @@ static const struct {
   scene act;
   int opens; /* a context of its own */
   int mode; /* of streams; lazy has work left to wait for wherever that can be */
-} SCENES[] = {{"opens", opens, 1, LAZY},          {"allocates", allocates, 0, LAZY},
-              {"copies", copies, 0, LAZY},        {"links", links, 0, LAZY},
-              {"runs", runs, 0, EAGER},           {"submits", submits, 0, LAZY},
-              {"runs_on", runs_on, 0, LAZY},      {"launches", launches, 0, LAZY},
-              {"drops", drops, 0, LAZY},          {"waits", waits, 0, THREADED},
-              {"shares", shares, 0, LAZY},        {"graphs", graphs, 0, LAZY},
-              {"bundles", bundles, 0, LAZY},      {"tells", tells, 0, EAGER},
-              {"runs_large", runs_large, 0, LAZY}};
+} SCENES[] = {{"opens", opens, 1, LAZY},
+              {"allocates", allocates, 0, LAZY},
+              {"copies", copies, 0, LAZY},
+              {"links", links, 0, LAZY},
+              {"runs", runs, 0, EAGER},
+              {"submits", submits, 0, LAZY},
+              {"runs_on", runs_on, 0, LAZY},
+              {"launches", launches, 0, LAZY},
+              {"drops", drops, 0, LAZY},
+              {"waits", waits, 0, THREADED},
+              {"shares", shares, 0, LAZY},
+              {"graphs", graphs, 0, LAZY},
+              {"bundles", bundles, 0, LAZY},
+              {"tells", tells, 0, EAGER},
+              {"runs_large", runs_large, 0, LAZY},
+              {"replays_of_rows", replays_of_rows, 0, LAZY},
+              {"launches_of_bundles", launches_of_bundles, 0, LAZY},
+              {"workers_of_bundles", workers_of_bundles, 0, THREADED},
+              {"copies_on_streams", copies_on_streams, 0, LAZY},
+              {"tells_the_end", tells_the_end, 0, THREADED}};
 /* How many allocations fail, one after the other. The thread sanitizer looks for races, for which
  * one way will do, and takes ten times as long. */
 #ifdef __SANITIZE_THREAD__

@@ -33,6 +33,7 @@ from vyre_cuda.passes.pipeline import optimize
 from ..bundle_programs import (
     EXAMPLE,
     EXTENTS,
+    TABLE,
     TARGETS,
     WORKER,
     add_to,
@@ -40,6 +41,7 @@ from ..bundle_programs import (
     saxpy,
     write,
     write_extents,
+    write_table,
     write_worker,
 )
 from ..programs import rotate_in_place
@@ -119,8 +121,8 @@ def test_equal_programs_give_equal_bytes_whatever_their_order(path: Path) -> Non
 @pytest.mark.emulator
 @pytest.mark.parametrize(
     "make, golden",
-    [(write, EXAMPLE), (write_extents, EXTENTS), (write_worker, WORKER)],
-    ids=["example", "extents", "worker"],
+    [(write, EXAMPLE), (write_extents, EXTENTS), (write_worker, WORKER), (write_table, TABLE)],
+    ids=["example", "extents", "worker", "table"],
 )
 def test_the_bundles_of_native_tests_are_written_as_they_were(
     path: Path, make: Callable[[Path], None], golden: Path, request: pytest.FixtureRequest
