@@ -167,7 +167,8 @@ void says_what_is_wrong(const vyre::Driver &driver, const vyre::Context &context
   using Long = vyre::Kernel<In<float>, In<float>, Out<float>, Scalar<float>, Scalar<float>>;
   CHECK(says(error_of([&] { Long(context, bundle, "saxpy"); }), "parameters is 4 in the bundle"));
   using Flat = vyre::Kernel<In<float>, In<float, 2>, Out<float>, Scalar<float>>;
-  CHECK(says(error_of([&] { Flat(context, bundle, "saxpy"); }), "parameter y does not have 2 axes"));
+  CHECK(
+      says(error_of([&] { Flat(context, bundle, "saxpy"); }), "parameter y does not have 2 axes"));
   CHECK(says(error_of([&] { Saxpy(context, bundle, "saxpy", {"x", "z", "out", "a"}); }),
              "parameter 1 is y in the bundle, and z in the program"));
   CHECK(says(error_of([&] { Saxpy(context, bundle, "nothing"); }), "nothing"));
