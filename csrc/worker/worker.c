@@ -48,13 +48,25 @@ static void give_back(vyc_worker *worker) {
   if (worker->more != NULL) vyc__pool_give(context, vyc__pinned_pool(context), worker->more, 0);
 }
 
+/* After a stop with this status. Where a query failed, the streams of the worker are asked in other
+ * ways: the context does not list them, so that its streams say nothing of them. */
+static bool await_end(vyc_worker *worker, vyc_status status) {
+  vyc_context *context = worker->child.context;
+  if (status == VYC_OK || status == VYC_NOT_READY) return vyc__await_end_after(context, status);
+  bool ended = true;
+  EACH_RING(ring, worker)
+  if (ring->stream != NULL) ended &= vyc__stream_await_end(context, ring->stream);
+  if (worker->behind != NULL) ended &= vyc__stream_await_end(context, worker->behind);
+  return ended;
+}
+
 static void worker_destroy(vyc_child *child) {
   vyc_worker *worker = (vyc_worker *)child;
   vyc_context *context = child->context;
   vyc_error failure;
   vyc__error_save(&failure);
   const vyc_status status = vyc__worker_stop_for_good(worker, vyc__patience(context));
-  const bool ended = vyc__await_end_after(context, status);
+  const bool ended = await_end(worker, status);
   if (ended) {
     give_back(worker);
     atomic_fetch_sub(&context->worker_count, 1);

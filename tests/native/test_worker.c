@@ -308,6 +308,30 @@ static void the_ends_of_its_times(void) {
   }
 }
 
+/* Its buffers would be given to others while the call still runs. */
+static void a_release_waits_for_a_call_whose_stream_cannot_be_queried(void) {
+  enum { MANY = 1 << 18 };
+  static const int32_t results[] = {2, 999};
+  for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
+    vyc_worker *const first = worker;
+    vyc_bundled_kernel *own[KERNELS];
+    vyc_buffer *h = many_numbers(1, MANY), *d = many_numbers(2, MANY);
+    int32_t last = 0;
+    OK(vyc_bundled_worker_load(&worker, own, KERNELS, context, bundle, "adding", &DESC));
+    OK(vyc_context_synchronize(context));
+    CHECK(add_many(h, d, MANY, 1000000) == VYC_E_TIMEOUT);
+    CHECK(emulator_fail("cuStreamQuery", 1, results[i], 1) == 0);
+    vyc_worker_release(worker);
+    worker = first;
+    CHECK(emulator_reset() == 0);
+    OK(vyc_copy_out(h, (MANY - 1) * sizeof last, &last, sizeof last));
+    CHECK(last == 3);
+    for (uint32_t k = 0; k < KERNELS; k++) vyc_bundled_kernel_release(own[k]);
+    vyc_buffer_release(h);
+    vyc_buffer_release(d);
+  }
+}
+
 /* ---- several threads ------------------------------------------------------------------------- */
 
 static vyc_buffer *shared, *ones;
@@ -395,6 +419,7 @@ int main(int argc, char **argv) {
     a_pause_holds_calls_up();
     what_is_refused();
     the_ends_of_its_times();
+    a_release_waits_for_a_call_whose_stream_cannot_be_queried();
     calls_of_many_threads();
     a_closed_worker_takes_no_call();
     end();
