@@ -65,6 +65,7 @@ struct vyc_context {
   _Atomic bool lost;
   _Atomic uint32_t launch_graph_clock; /* launches that found no room for a launch graph */
   _Atomic uint32_t marks_taken; /* how often, out of a buffer; see vyc__buffer_wait */
+  _Atomic bool unnoticed; /* a hidden stream may have an end that the driver has not noticed */
   vyc_gate gates[VYC_GATES]; /* apart from what is written often */
   CUdevice device;
   _Atomic uint32_t references;

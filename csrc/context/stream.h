@@ -18,6 +18,7 @@ struct vyc_hidden_stream {
   bool listed;
   CUstream handle;
   const _Atomic int *state; /* 0: nothing is in flight on it */
+  _Atomic bool unnoticed; /* a run ended since it was last queried */
 };
 
 struct vyc_stream {
@@ -65,6 +66,13 @@ static inline uint32_t vyc__slot_epoch(const vyc_context *context, uint32_t slot
 }
 /* How many are open, and how many of them are adopted. */
 void vyc__streams_count(vyc_context *context, uint64_t *all_out, uint64_t *adopted_out);
+/* Memory shows, or will show, the end of a run on it, so that nobody queries it for that. Threads
+ * that call at once keep to their own lines. */
+static inline void vyc__hidden_stream_runs(vyc_context *context, vyc_hidden_stream *stream) {
+  atomic_store_explicit(&stream->unnoticed, true, memory_order_relaxed);
+  if (!atomic_load_explicit(&context->unnoticed, memory_order_relaxed))
+    atomic_store_explicit(&context->unnoticed, true, memory_order_relaxed);
+}
 /* Waits for all work look at the stream while its state is not 0. */
 void vyc__hidden_stream_add(vyc_context *context, vyc_hidden_stream *stream);
 /* From here on nobody looks at it. Does nothing if it was removed before. */

@@ -79,6 +79,8 @@ static vyc_status launch(vyc_submission *submission, const vyc_run *run, bool ti
   for (uint32_t i = 0; i < times && status == VYC_OK; i++)
     status = launch_one(submission, run, i, timed, stream, &flagged);
   submission->flagged = flagged && times == 1 && !prepared->cooperative && !submission->copies_out;
+  if (VYC_LIKELY(submission->flagged && !submission->elsewhere))
+    vyc__hidden_stream_runs(context, &submission->own);
   vyc__launch_graph_unclaim(&submission->launch_graph);
   if (VYC_UNLIKELY(timed) && status == VYC_OK)
     return VYC_CU(context, cuEventRecord, submission->stop, stream);

@@ -16,6 +16,7 @@ from vyre_cuda.testing.emulator import Emulator
 from .. import programs
 
 X = np.arange(300, dtype=np.float32)
+CUDA_ERROR_NOT_READY = 600
 CUDA_ERROR_UNKNOWN = 999
 
 
@@ -49,6 +50,48 @@ def test_calls_with_a_device_array_end_where_nothing_runs_unasked(own_device: vc
     while not pending.done():
         pass
     np.testing.assert_array_equal(np.float32(3) * X + X, pending.result())
+
+
+def queries_of_three_waits(device: vc.Device, emulator: Emulator) -> list[int]:
+    queries = []
+    for _ in range(3):
+        before = emulator.count("cuStreamQuery")
+        device.synchronize()
+        queries.append(emulator.count("cuStreamQuery") - before)
+    return queries
+
+
+@pytest.mark.emulator
+def test_a_wait_queries_the_stream_of_an_ended_call_once(own_device: vc.Device, emulator: Emulator) -> None:
+    emulator.stream_mode("eager")
+    kernel = own_device.compile(programs.saxpy())
+    for _ in range(2):
+        kernel(X, X, 2.0)
+        assert queries_of_three_waits(own_device, emulator) == [2, 1, 1]
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize("result", [CUDA_ERROR_NOT_READY, CUDA_ERROR_UNKNOWN])
+def test_a_wait_queries_the_stream_of_an_ended_call_again_if_that_failed(
+    own_device: vc.Device, emulator: Emulator, result: int
+) -> None:
+    emulator.stream_mode("eager")
+    kernel = own_device.compile(programs.saxpy())
+    kernel(X, X, 2.0)
+    emulator.fail("cuStreamQuery", result=result)
+    assert queries_of_three_waits(own_device, emulator) == [2, 2, 1]
+
+
+@pytest.mark.emulator
+def test_a_wait_queries_the_stream_of_an_ended_call_after_one_beside_it(
+    own_device: vc.Device, emulator: Emulator
+) -> None:
+    kernel = own_device.compile(programs.saxpy())
+    emulator.stream_mode("lazy")
+    pending = kernel.submit(X, X, 2.0)
+    own_device.synchronize()
+    pending.result()
+    assert queries_of_three_waits(own_device, emulator) == [2, 1, 1]
 
 
 @pytest.mark.emulator
