@@ -14,7 +14,7 @@
 
 #define MASK (WORKER_SLOTS - 1)
 #define SLOTS_BYTES ((uint64_t)WORKER_SLOTS * WORKER_SLOT_WORDS * 8)
-#define END_BYTES 64u
+#define END_BYTES 128u
 /* Launches take longer while another thread of the process loads code, for which the driver waits
  * until the device has nothing to do, several times in a row. Then this many launches stay only for
  * so long. */
@@ -46,6 +46,7 @@ void vyc__ring_begin(vyc_ring *ring, uint32_t first) {
   *ring->next = first;
   ring->due = first - 1;
   atomic_store(end_of(ring), first);
+  atomic_store(end_of(ring) + WORKER_LAUNCHING / 8, 0);
   for (uint32_t i = 0; i < WORKER_SLOTS; i++) {
     const uint32_t number = first + i;
     atomic_store(answer_of(ring, number), number - WORKER_SLOTS);
@@ -219,13 +220,21 @@ typedef struct stay {
   uint32_t until;
 } stay;
 
+/* Not 0 while a block of the worker is being launched: blocks that have stayed for `busy_ns` do not
+ * wait for a call then. Somebody who waits for the whole device may hold up the launch, and with it
+ * all who wait for the claim. */
+static _Atomic uint32_t *launching_of(const vyc_worker *worker) {
+  return (_Atomic uint32_t *)(uintptr_t)((uint64_t)(uintptr_t)end_of(worker->rings) +
+                                         WORKER_LAUNCHING);
+}
+
 static CUresult launch(vyc_ring *ring, uint32_t number, stay of) {
   vyc_worker *worker = ring->worker;
   const vyc_prepared *entry = worker->entry;
-  uint32_t mask = MASK, reserved = 0;
+  uint32_t mask = MASK, behind = (uint32_t)(ring->slots - worker->rings[0].slots);
   uint64_t answers = ring->slots + SLOTS_BYTES, end = answers + ANSWERS_BYTES;
   void *parameters[] = {&ring->slots, &answers, &ring->more, &end,        &of.until,
-                        &mask,        &number,  &reserved,   &of.idle_ns, &of.busy_ns};
+                        &mask,        &number,  &behind,     &of.idle_ns, &of.busy_ns};
   return worker->child.context->driver->cuLaunchKernel(
       entry->function, 1, 1, 1, entry->block[0], entry->block[1], entry->block[2],
       entry->dynamic_shared_bytes, ring->stream, parameters, NULL);
@@ -246,7 +255,9 @@ static vyc_status launch_it(vyc_ring *ring, stay of) {
   const uint32_t number = before + 1 == 0 ? 1 : before + 1;
   const CUstreamCaptureMode mode = vyc__capture_relax(context->driver);
   const uint64_t begin = vyc__now_ns();
+  atomic_store_explicit(launching_of(worker), 1, memory_order_relaxed);
   vyc__result = launch(ring, number, of);
+  atomic_store_explicit(launching_of(worker), 0, memory_order_relaxed);
   const bool was_slow = vyc__now_ns() - begin > SLOW_LAUNCH_NS && before != 0;
   vyc__capture_restore(context->driver, mode);
   if (VYC_UNLIKELY(vyc__result != CUDA_SUCCESS))

@@ -13,6 +13,7 @@
 #define WORKER_ANSWER_WORDS                                                                        \
   16u /* 32-bit, from one answer to the next: a line of the host's cache */
 #define WORKER_MORE_BYTES 4096u
+#define WORKER_LAUNCHING 64u /* bytes, from the place where the first ring notes its end */
 #define WORKER_SLOT_BYTES ((WORKER_SLOT_WORDS - WORKER_HEADER_WORDS) * 4u)
 /* In place of a kernel's number, and why a launch has ended. */
 #define WORKER_STOP 0xffffu

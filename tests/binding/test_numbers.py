@@ -194,6 +194,7 @@ def test_calls_of_workers(macro: Callable[[str, str], int | str]) -> None:
     assert of_worker("SLOT_BYTES") == resident.SLOT_PARAMETER_BYTES
     assert of_worker("MORE_BYTES") == resident.MORE_BYTES
     assert of_worker("ANSWER_WORDS") * 4 == resident.ANSWER_BYTES
+    assert of_worker("LAUNCHING") == resident.LAUNCHING
     ends = (of_worker("STOP"), of_worker("END_BUSY"), of_worker("END_IDLE"))
     assert ends == (resident.STOP, resident._END, resident._END_IDLE)
 

@@ -5,6 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/driver.h" /* in front of what takes short names */
+
 #include "bundle_test.h"
 
 #define THREADS 4
@@ -332,6 +334,78 @@ static void a_release_waits_for_a_call_whose_stream_cannot_be_queried(void) {
   }
 }
 
+static CUresult(CUDAAPI *launch_kernel)(CUfunction, unsigned int, unsigned int, unsigned int,
+                                        unsigned int, unsigned int, unsigned int, unsigned int,
+                                        CUstream, void **, void **);
+static CUresult(CUDAAPI *wait_for_all)(void);
+static uint64_t held_up;
+
+/* As the driver does while another library loads code. */
+static CUresult CUDAAPI launch_behind_all(CUfunction function, unsigned int x, unsigned int y,
+                                          unsigned int z, unsigned int block_x,
+                                          unsigned int block_y, unsigned int block_z,
+                                          unsigned int shared_bytes, CUstream stream,
+                                          void **parameters, void **extra) {
+  held_up++;
+  CHECK(wait_for_all() == CUDA_SUCCESS);
+  return launch_kernel(function, x, y, z, block_x, block_y, block_z, shared_bytes, stream,
+                       parameters, extra);
+}
+
+static uint64_t seconds(void) {
+  struct timespec now;
+  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+  return (uint64_t)now.tv_sec;
+}
+
+static uint32_t running(void) {
+  vyc_worker_stats stats = {.struct_size = sizeof stats};
+  OK(vyc_worker_stats_get(worker, &stats));
+  return stats.running;
+}
+
+/* Before a call that needs a launch, two other blocks are idle, and may stay so for a minute. */
+static void idle_blocks_leave_for_a_launch_that_is_held_up(void) {
+  enum { CALLS = 60 };
+  static host_call calls[CALLS];
+  vyc_ticket *given[CALLS];
+  vyc_worker *const first = worker;
+  vyc_bundled_kernel *own[KERNELS];
+  vyc_worker_desc desc = DESC;
+  const uint64_t begun = seconds();
+  desc.blocks = 3;
+  desc.idle_ns = UINT64_C(60000000000);
+  desc.busy_ns = 50000000;
+  OK(vyc_bundled_worker_load(&worker, own, KERNELS, context, bundle, "adding", &desc));
+  held_up = 0;
+  while (running() < 2) {
+    OK(vyc_worker_pause(worker, -1));
+    for (uint32_t i = 0; i < CALLS; i++) {
+      prepare_call(&calls[i], (float)i);
+      OK(vyc_worker_submit(worker, &given[i], SAXPY, &calls[i].run));
+    }
+    OK(vyc_worker_resume(worker));
+    for (uint32_t i = 0; i < CALLS; i++) {
+      OK(vyc_ticket_wait(given[i], -1));
+      vyc_ticket_release(given[i]);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* longer than busy_ns */
+  }
+  *(void **)&launch_kernel = *(void **)&driver->cuLaunchKernel;
+  driver->cuLaunchKernel = launch_behind_all;
+  while (held_up == 0) {
+    prepare_call(&calls[0], 3.0f);
+    OK(vyc_worker_run(worker, NULL, SAXPY, &calls[0].run));
+    check_call(&calls[0], 3.0f);
+  }
+  *(void **)&driver->cuLaunchKernel = *(void **)&launch_kernel;
+  CHECK(running() == 1);
+  CHECK(seconds() < begun + 30);
+  vyc_worker_release(worker);
+  worker = first;
+  for (uint32_t k = 0; k < KERNELS; k++) vyc_bundled_kernel_release(own[k]);
+}
+
 /* ---- several threads ------------------------------------------------------------------------- */
 
 static vyc_buffer *shared, *ones;
@@ -407,6 +481,7 @@ static void calls_of_many_threads(void) {
 
 int main(int argc, char **argv) {
   emulator_open(argc, argv);
+  *(void **)&wait_for_all = symbol(dlopen(emulator_path, RTLD_NOW), "cuCtxSynchronize");
   static const uint32_t BLOCKS[] = {0, 1, 3};
   for (size_t i = 0; i < sizeof BLOCKS / sizeof BLOCKS[0]; i++) {
     begin(BLOCKS[i]);
@@ -420,6 +495,7 @@ int main(int argc, char **argv) {
     what_is_refused();
     the_ends_of_its_times();
     a_release_waits_for_a_call_whose_stream_cannot_be_queried();
+    idle_blocks_leave_for_a_launch_that_is_held_up();
     calls_of_many_threads();
     a_closed_worker_takes_no_call();
     end();

@@ -14,6 +14,8 @@ Of n parts, each is every n-th block of the grid. The host waits for the answers
 need not know of each other, nor be there at the same time.
 A call that waits for other work has a number half a ring lower in its first word until a stream writes the right one;
 a launch that has come to such a call ends when it has been busy for long enough, as it does between two calls.
+It also ends then, without a call, while another block of the worker is being launched: somebody who waits for the whole
+device may hold up that launch, and all callers with it.
 When all threads are done, one of them writes the call's number to its place among the answers, releasing everything.
 The C layer is the other side (`csrc/worker`).
 """
@@ -36,8 +38,9 @@ _POLLS = 64  # between two looks at the clock
 WITHHELD = 32  # half of the ring: the number in the first word of a call that is not to begin yet is so much lower
 # (name, word) of the entry's parameters: the ring, the answers, the rows of larger calls, where the end is noted; the
 # number of a call that this launch must have answered before it ends, unless it is idle; the number of slots less 1,
-# the number of this launch; nanoseconds without a call and nanoseconds in all after which it ends. The first call is
-# the one that the launch before this one has noted: so a launch can be queued before that has ended.
+# the number of this launch; how many bytes the end is noted behind that of the first ring, beside which is a word that
+# is not 0 while a block is being launched; nanoseconds without a call and nanoseconds in all after which it ends. The
+# first call is the one that the launch before this one has noted: so a launch can be queued before that has ended.
 PARAMETERS = (
     ("worker_slots", "u64"),
     ("worker_answers", "u64"),
@@ -46,11 +49,12 @@ PARAMETERS = (
     ("worker_until", "u32"),
     ("worker_mask", "u32"),
     ("worker_launch", "u32"),
-    ("worker_reserved", "u32"),
+    ("worker_behind", "u32"),
     ("worker_idle", "u64"),
     ("worker_busy", "u64"),
 )
 _FULL = "0xffffffff"
+LAUNCHING = 64  # bytes from the place where the first ring notes its end to the word about launches
 
 
 class Resident:
@@ -152,7 +156,7 @@ def entry_lines(kernels: list[list[str]], threads: int, call_bytes: int) -> list
         "  .reg .b32 %w_tid, %w_call, %w_until, %w_mask, %w_launch, %w_i, %w_low, %w_high, %w_polls, %w_shared;",
         "  .reg .b32 %w_part, %w_parts;",
         "  .reg .b32 %w_kernel, %w_x, %w_y, %w_z, %w_nx, %w_ny, %w_nz, %w_tx, %w_ty, %w_tz;",
-        "  .reg .b64 %w_slots, %w_answers, %w_more, %w_ended, %w_limit, %w_busy;",
+        "  .reg .b64 %w_slots, %w_answers, %w_more, %w_ended, %w_first, %w_limit, %w_busy;",
         "  .reg .b64 %w_at, %w_word, %w_began, %w_since, %w_now;",
         f"  .shared .align 16 .b8 worker_call[{max(SLOT_WORDS * 4, HEADER_BYTES + call_bytes + 15 & ~15)}];",
         *_begin(),
@@ -177,6 +181,9 @@ def _begin() -> list[str]:
         "  cvt.u32.u64 %w_call, %w_word;",
         "  ld.param.u32 %w_mask, [worker_mask];",
         "  ld.param.u32 %w_launch, [worker_launch];",
+        "  ld.param.u32 %w_i, [worker_behind];",
+        "  cvt.u64.u32 %w_first, %w_i;",
+        "  sub.u64 %w_first, %w_ended, %w_first;",
         f"  setp.ge.u32 %w_rest, %w_tid, {WARP};",
         "  mov.u64 %w_began, %globaltimer;",
     ]
@@ -225,7 +232,11 @@ def _wait_for_call() -> list[str]:
         "  setp.gt.s32 %w_late, %w_i, 0;",
         "  setp.gt.and.s64 %w_late, %w_now, %w_busy, %w_late;",
         f"  sub.u32 %w_i, %w_call, {WITHHELD};",
-        "  setp.eq.and.u32 %w_late, %w_high, %w_i, %w_late;",
+        "  setp.eq.and.u32 %w_p, %w_high, %w_i, %w_late;",
+        "  mov.u32 %w_i, 0;",
+        f"  @%w_late ld.relaxed.sys.global.u32 %w_i, [%w_first+{LAUNCHING}];",
+        "  setp.ne.u32 %w_q, %w_i, 0;",
+        "  or.pred %w_late, %w_p, %w_q;",
         f"  vote.sync.any.pred %w_late, %w_late, {_FULL};",
         "  @%w_late bra $W_end;",
         "  sub.u64 %w_now, %w_word, %w_since;",
