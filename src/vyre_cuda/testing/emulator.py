@@ -6,6 +6,7 @@ The functions act on the emulator library of this process, which is the one that
 from __future__ import annotations
 
 import ctypes
+import difflib
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,21 @@ STREAM_MODES: tuple[StreamMode, ...] = ("eager", "threaded", "lazy")
 
 # Objects that the driver holds for a client; all counts must be zero once every device is closed.
 LIVE = ("allocations", "pinned", "modules", "streams", "events", "graphs", "execs", "links", "user_objects", "contexts")
+_COUNTED = (*LIVE, "bytes", "pinned_bytes", "instructions", "launches", "calls")  # besides driver functions
+SETTINGS = (
+    "stream_mode",
+    "memory_limit",
+    "host_limit",
+    "quarantine_bytes",
+    "delay_us",
+    "held",
+    "driver_version",
+    "device_count",
+    "peer_access",
+    "queue_depth",
+    "refuse_line",
+    "lost",
+)
 
 
 class Emulator:
@@ -57,9 +73,14 @@ class Emulator:
         ------
         KeyError
             There is no such key.
+        ValueError
+            It cannot have this value.
         """
-        if self._set(key.encode(), value) != 0:
-            raise KeyError(key)
+        if self._set(key.encode(), value) == 0:
+            return
+        if key not in SETTINGS:
+            raise KeyError(f"the emulator has no setting {key}; it has {', '.join(SETTINGS)}")
+        raise ValueError(f"the emulator's {key} cannot be {value}")
 
     def stream_mode(self, mode: StreamMode) -> None:
         """Set when work of streams runs.
@@ -75,6 +96,8 @@ class Emulator:
         ValueError
             There is no such mode.
         """
+        if mode not in STREAM_MODES:
+            raise ValueError(f"there is no stream mode {mode!r}; there are {', '.join(STREAM_MODES)}")
         self.set("stream_mode", STREAM_MODES.index(mode))
 
     def fail(self, function: str, *, nth: int = 1, result: int, repeat: bool = False) -> None:
@@ -97,7 +120,7 @@ class Emulator:
             There is no such function.
         """
         if self._fail(function.encode(), nth, result, int(repeat)) != 0:
-            raise KeyError(function)
+            raise KeyError(f"the emulator has no driver function {function}{_similar(function, self.functions())}")
 
     def count(self, key: str) -> int:
         """Count live objects of a kind, or how often something has happened since the process began.
@@ -119,7 +142,8 @@ class Emulator:
         """
         value = ctypes.c_uint64()
         if self._count(key.encode(), ctypes.byref(value)) != 0:
-            raise KeyError(key)
+            similar = _similar(key, [*_COUNTED, *self.functions()])
+            raise KeyError(f"the emulator counts nothing named {key}{similar}")
         return value.value
 
     def live(self) -> dict[str, int]:
@@ -137,3 +161,8 @@ class Emulator:
             yield self
         finally:
             self.reset()
+
+
+def _similar(name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
