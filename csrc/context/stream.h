@@ -18,7 +18,7 @@ struct vyc_hidden_stream {
   bool listed;
   CUstream handle;
   const _Atomic int *state; /* 0: nothing is in flight on it */
-  _Atomic bool unnoticed; /* a run ended since it was last queried */
+  _Atomic bool unnoticed; /* a run was given to it since it was last queried */
 };
 
 struct vyc_stream {

@@ -77,7 +77,8 @@ static bool notice_end(vyc_context *context, vyc_hidden_stream *stream) {
 }
 
 /* The driver notices that work has ended when its stream is queried. Until then each query of
- * another stream takes 1.1 us longer (H200). What a race hides from this is left to the next. */
+ * another stream takes 1.1 us longer (H200). A stream that a race hides is left until after the
+ * next run. */
 static void notice_ends(vyc_context *context) {
   if (VYC_LIKELY(!atomic_load_explicit(&context->unnoticed, memory_order_relaxed))) return;
   atomic_store_explicit(&context->unnoticed, false, memory_order_relaxed);

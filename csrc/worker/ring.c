@@ -224,8 +224,7 @@ typedef struct stay {
  * wait for a call then. Somebody who waits for the whole device may hold up the launch, and with it
  * all who wait for the claim. */
 static _Atomic uint32_t *launching_of(const vyc_worker *worker) {
-  return (_Atomic uint32_t *)(uintptr_t)((uint64_t)(uintptr_t)end_of(worker->rings) +
-                                         WORKER_LAUNCHING);
+  return (_Atomic uint32_t *)(end_of(worker->rings) + WORKER_LAUNCHING / 8);
 }
 
 static CUresult launch(vyc_ring *ring, uint32_t number, stay of) {

@@ -17,7 +17,7 @@ def test_each_setting_is_accepted_and_refuses_a_negative_value(emulator: Emulato
 
 @pytest.mark.parametrize("key", _COUNTED)
 def test_each_kind_is_counted(emulator: Emulator, key: str) -> None:
-    assert emulator.count(key) >= 0
+    emulator.count(key)  # no KeyError
 
 
 def test_each_stream_mode_is_accepted(emulator: Emulator) -> None:
